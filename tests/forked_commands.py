@@ -20,6 +20,7 @@ class Forked:
 
     def __init__(self, process, stdout, err):
         self._process, self.stdout, self._err = process, stdout, err
+        self.pid = process.pid
 
     def wait(self, timeout=None):
         """Its exit code."""

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from privot.central import fit
-from privot.demo.datasets import draw_digits
+from privot.demo.digits import draw_digits
 from privot.schema import Schema
 
 plt.style.use(["privot.report.paper", "privot.report.night"])

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.colors import PowerNorm
 
 import privot
-from privot.demo.datasets import draw_people
+from privot.demo.homes import draw_people
 from privot.report import LIGHT
 
 plt.style.use(["privot.report.paper", "privot.report.night"])

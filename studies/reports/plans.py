@@ -21,9 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from privot.demo.datasets import SCHEMA_TOML
+from privot.demo.homes import SCHEMA_TOML
 from privot.local import fit
-from privot.local.classes.counts import alphabet_sizes
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, plan_reports
 from privot.schema import Schema
@@ -83,7 +82,9 @@ def plan_of_table(data: Path) -> Iterator[dict[str, Any]]:
     model = fit(randomizer.privatize(people), seed=0)
     assert isinstance(model.sampler, LatentClassSampler)
     codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
-    found = marginal_errors(model.sampler.classes, codes, alphabet_sizes(randomizer))
+    found = marginal_errors(
+        model.sampler.classes, codes, [c.alphabet.size for c in randomizer.schema.coded.values()]
+    )
     plan = plan_reports(schema, _TABLE_EPSILON, PEOPLE).table
     assert plan is not None
     best = plan.recommended

@@ -73,7 +73,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_finite
 from privot.local.networks.cost import NOISE_CHANNELS, PointChannel
 from privot.mechanisms.additive_noise import (
     AdditiveNoise,
@@ -99,7 +99,7 @@ from privot.mechanisms.samplers import (
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import GeoIndistinguishability, PureDP
-from privot.privacy.rounding import require_finite, round_up
+from privot.privacy.rounding import round_up
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 from privot.transport import squared_euclidean
@@ -304,7 +304,7 @@ def _lattice_sum(ratio: float) -> tuple[float, float]:
 
 
 def _keeps_distances(domain: Domain) -> None:
-    if not domain.nonexpansive:
+    if domain.area == "curve":
         raise PrivotError(
             f"domain {type(domain).__name__} is not convex: places next to each other may be projected "
             "far apart, so no promise by distance holds; declare a radius or a square, or use calibrate"

@@ -31,7 +31,7 @@ from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.prediction import predict_target
 from privot.local import FitSettings, fit
-from privot.local.classes.counts import alphabet_sizes, report_groups
+from privot.local.classes.counts import report_groups
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, count
 from privot.schema import Schema
@@ -106,7 +106,8 @@ def compare_on(
     randomizer = Randomizer.calibrate(schema, epsilon)
     assert randomizer.joint is not None
     release = randomizer.privatize(people)
-    groups, sizes = report_groups(count(release)), alphabet_sizes(randomizer)
+    groups = report_groups(count(release))
+    sizes = [c.alphabet.size for c in randomizer.schema.coded.values()]
 
     def row(name: str, estimate: Estimate, seconds: float) -> dict[str, Any]:
         one, two = marginal_errors(estimate, codes, sizes)
@@ -158,7 +159,7 @@ def compare_marginals(
     people = table.slice(0, PEOPLE)
     codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
     randomizer = Randomizer.calibrate(schema, epsilon)
-    sizes = alphabet_sizes(randomizer)
+    sizes = [c.alphabet.size for c in randomizer.schema.coded.values()]
 
     def row(name: str, estimate: Estimate, started: float) -> dict[str, Any]:
         one, two = marginal_errors(estimate, codes, sizes)

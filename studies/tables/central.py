@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 import privot.central
-from privot.evaluation.rehearsal import sampler_of
+from privot.evaluation.estimates import sampler_of
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema

@@ -26,14 +26,13 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, total_variation
-from privot.evaluation.estimates import CodeReports, Interval, estimate
+from privot.evaluation.estimates import CodeReports, Interval, estimate, sampler_of
 from privot.evaluation.number_checks import (
     LEVELS,
     NumberSample,
     check_correlation,
     check_number,
 )
-from privot.evaluation.rehearsal import sampler_of
 from privot.local import LocalModel, fit
 from privot.local.releases import Releases
 from privot.randomizer import Randomizer
@@ -125,7 +124,7 @@ def _count(
     drawn: dict[int, NumberSample],
     everybody: pa.Table,
 ) -> None:
-    for questions in reports.answered:
+    for (questions,) in reports.by_columns.values():
         told, shares = estimate(reports, questions), truth.marginal(questions).ravel()
         kind = "share of a column" if len(questions) == 1 else "share of a pair"
         for mean, variance, true in zip(told.mean, told.variance, shares, strict=True):

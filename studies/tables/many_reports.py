@@ -27,7 +27,7 @@ import numpy as np
 
 from privot.collector import collect
 from privot.local import fit
-from privot.local.classes.counts import alphabet_sizes, count_tables, report_groups
+from privot.local.classes.counts import count_tables, report_groups
 from privot.randomizer import Randomizer, Release, count
 from studies.common.rows import gather
 from studies.tables.bayesian_network import SCHEMA, Population
@@ -77,7 +77,10 @@ def peak_megabytes() -> float:
 
 
 def _distinct(release: Release) -> int:
-    tables = count_tables(report_groups(count(release)), alphabet_sizes(release.randomizer))
+    tables = count_tables(
+        report_groups(count(release)),
+        [c.alphabet.size for c in release.randomizer.schema.coded.values()],
+    )
     return int(tables.counts.size)
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from privot.evaluation.rehearsal import sampler_of
+from privot.evaluation.estimates import sampler_of
 from privot.forecast.fits import FitForecast, forecast_fit
 from privot.local import fit
 from privot.randomizer import Randomizer, plan_reports

@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 
 from privot.local import LocalModel, fit, pair_weights
-from privot.local.classes.counts import alphabet_sizes
 from privot.local.classes.mixture import LatentClassSampler
 from privot.randomizer import Randomizer, weight_pairs
 from studies.common.rows import gather
@@ -44,7 +43,7 @@ def rows(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
     people = table.slice(0, PEOPLE)
     codes = np.stack([c.encode_codes(n, people) for n, c in schema.coded.items()], axis=1)
     plain = Randomizer.calibrate(schema, chosen.epsilon)
-    sizes = alphabet_sizes(plain)
+    sizes = [c.alphabet.size for c in plain.schema.coded.values()]
     for seed in range(chosen.releases):
         for name, model in both_ways(plain, people, seed):
             assert isinstance(model.sampler, LatentClassSampler)

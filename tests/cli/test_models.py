@@ -37,7 +37,7 @@ def test_ctrl_c_leaves_a_model_and_resume_finishes_with_the_same_one(whole, tmp_
     shutil.copy(whole / "release.parquet", tmp_path)
     steps = ["fit", "release.parquet", "--steps", "60", "--batch-size", "50"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("privot.cli.models.training_bar", partial(stopping_bar, 20))
+        patch.setattr("privot.cli.console.training_bar", partial(stopping_bar, 20))
         stopped = privot(tmp_path, *steps)
     assert stopped.returncode == 1
     assert "run again with --resume" in stopped.stderr

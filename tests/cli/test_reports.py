@@ -120,7 +120,10 @@ def test_kill_9_at_random_moments_loses_and_doubles_nobody(folder, output):
     assert each_once(folder / output, NUM)
     assert len(Release.load(folder / output)) == NUM
     left = {path.name for path in folder.iterdir()} - {"people.parquet", "randomizer.json", output}
-    assert left <= {f"{output}.unfinished"}
+    # Whoever is killed while the parts become one file leaves its draft, of noised records alone.
+    drafts = {name for name in left if name.startswith(".") and name.endswith(".draft")}
+    assert len(drafts) <= 3
+    assert left - drafts <= {f"{output}.unfinished"}
 
 
 def test_the_manifest_of_a_release_says_nothing_of_the_raw_files(folder):

@@ -26,7 +26,7 @@ def test_counts_are_told_in_prometheus_text():
 
 
 def test_the_dashboard_shows_what_is_exported_and_nothing_else(memory):  # noqa: F811
-    path = Path(__file__).parents[2] / "examples" / "containers" / "grafana.json"
+    path = Path(__file__).parents[2] / "src" / "privot" / "campaign" / "containers" / "grafana.json"
     dashboard = json.loads(path.read_text(encoding="utf-8"))
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     collector = Collector([memory])

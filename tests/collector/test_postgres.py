@@ -1,7 +1,10 @@
 """PostgreSQL: several servers at once, connections that break, and a database that does not flush."""
 
+import re
 import threading
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import psycopg
@@ -9,7 +12,9 @@ import pytest
 
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, resealed, rows
+from privot.collector.app import Sealer, ServedCampaign
 from privot.collector.postgres import PostgresStore
+from privot.collector.sealing import storage_at
 from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, RecordFormat, StoreStopped
 from privot.core.errors import PrivotError
 from privot.device import Report
@@ -145,6 +150,52 @@ def test_one_server_seals_at_a_time(database):
     first.close()
     second.append(*rows(made(3)))
     assert second.begin_sealing().shards == (5,)
+
+
+def test_collectors_of_one_campaign_seal_in_turn_and_one_that_cannot_says_why(database, tmp_path):
+    """The one that waits logs nothing; after its connections broke, the other one goes on sealing."""
+    logs, sealers, reports = ([], []), [], made(9)
+    for log in logs:
+        store = PostgresStore(database, CAMPAIGN.format)
+        writer = SimpleNamespace(store=store)  # what a sealer has of it
+        sealers.append(
+            Sealer(
+                ServedCampaign(CAMPAIGN, writer),
+                storage_at(str(tmp_path)),
+                lambda line, log=log, **_: log.append(line),
+            )
+        )
+        store.append(*rows(reports[:4]))
+    for sealer in sealers * 2:
+        sealer.seal()
+    assert [len(log) for log in logs] == [1, 0]
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+    sealers[0].seal()
+    assert logs[0][1].startswith("not sealed, and nothing is lost")
+    with suppress(StoreStopped):
+        sealers[1].served.writer.store.append(*rows(reports))
+    sealers[1].served.writer.store.append(*rows(reports))
+    for sealer in reversed(sealers):
+        sealer.seal()
+    assert (len(logs[0]), len(logs[1])) == (2, 1)
+    assert "9 in the release" in logs[1][0]
+
+
+def test_a_database_may_have_no_encoding(database):
+    """Its driver then returns text as bytes."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE plain ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+        )
+    store = PostgresStore(re.sub(r"/\w+\?", "/plain?", database), CAMPAIGN.format)
+    assert store.append(*rows(made(3))).tolist() == [NEW] * 3
+    store.close()
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("DROP DATABASE plain")
 
 
 def test_a_database_that_does_not_flush_is_refused(postgres_address):

@@ -15,15 +15,8 @@ import pytest
 from commands import privot
 from made_up_images import idx_bytes, made_up, source_of
 from privot.core.errors import PrivotError
-from privot.demo.datasets import (
-    BOX,
-    IDX_FILES,
-    PLACES_FILE,
-    SCHEMA_TOML,
-    download,
-    draw_people,
-    fetch_source,
-)
+from privot.demo.datasets import IDX_FILES, download, fetch_source
+from privot.demo.homes import BOX, PLACES_FILE, SCHEMA_TOML, draw_people
 from privot.schema import Schema
 
 

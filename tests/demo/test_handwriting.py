@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from privot.core.errors import PrivotError
-from privot.demo.datasets import SIDE, draw_digits
+from privot.demo.digits import SIDE, draw_digits
 
 
 @pytest.fixture(scope="module")

@@ -7,16 +7,13 @@ import pytest
 
 import privot
 from privot import FitSettings
-from privot.demo.datasets import draw_people
-from privot.demo.homes import Comparison, run_demo, to_kilometers
+from privot.demo.homes import draw_people, measure_maps, run_demo, to_kilometers
 
 
 def test_distances_are_in_units_of_the_map_and_in_kilometers():
     people = draw_people(400, seed=0)
     truth = np.stack([people.column(c).to_numpy() for c in ("longitude", "latitude")], axis=1)
-    with Comparison(truth) as comparison:
-        comparison.add_map(truth + np.array([0.0, 0.5]))
-        [(units, kilometers)], _ = comparison.results()
+    [(units, kilometers)] = measure_maps(truth, [truth + np.array([0.0, 0.5])])
     assert units == pytest.approx(0.5 / 5.55, abs=0.03)
     assert kilometers == pytest.approx(55.6, abs=15)
     london, edinburgh = to_kilometers(np.array([[-0.13, 51.51], [-3.19, 55.95]]))

@@ -1,14 +1,20 @@
 """A check by reports alone: what it says, that it is kept with the model, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privot
 from privot import PrivotError, Randomizer, Schema
+from privot.evaluation import rehearsal, target_check
 from privot.evaluation.checking import Check
-from privot.evaluation.rehearsal import contradicted_by
+from privot.evaluation.estimates import CodeReports
+from privot.evaluation.rehearsal import contradicted_by, residuals
+from privot.evaluation.target_check import KNOWN, CrossFit, Scores, report_moments
+from privot.local.classes.mixture import LatentClasses, Places
+from privot.local.releases import LineCells, Releases
 
 SCHEMA = Schema.from_toml("""
 [columns.color]
@@ -132,3 +138,37 @@ def test_refusals(checked):
 def test_false_alarms_are_counted_together():
     assert contradicted_by({(0,): 0.001, (1,): 0.02, (0, 1): 0.9}) == {(0,), (1,)}
     assert contradicted_by({(i,): 0.03 for i in range(3)}) == set()
+
+
+def test_a_mass_point_counts_as_the_atom_that_contains_it(checked, monkeypatch):
+    """A fit puts the mass of a peak on one number of its atom, which no report distinguishes."""
+    model, release, _ = checked
+    own, releases = model.sampler, Releases.of(release)
+    (*others, weight), (*other_places, at) = own.atoms.probabilities, own.places
+    (atom,) = np.flatnonzero((at.cells.low <= 500) & (at.cells.high > 501))  # 5.00 among others
+    split = np.vstack([weight, 0.7 * weight[atom]])
+    split[atom] *= 0.3
+    ends = np.append(at.cells.low, 500), np.append(at.cells.high, 500)
+    places = Places(np.append(at.codes, at.codes[atom]), LineCells(*ends, integer=True))
+    law = LatentClasses(own.atoms.weights, (*others, split))
+    with_point = replace(model, sampler=replace(own, atoms=law, places=(*other_places, places)))
+
+    reports, pointed = CodeReports.of(releases), CodeReports.of(releases, with_point)
+    same = residuals(reports, own.atoms)
+    for columns, residual in residuals(pointed, law).items():
+        assert residual.square == pytest.approx(same[columns].square)
+    weights = [np.sin(np.arange(len(table)))[:, None] for table in own.atoms.probabilities]
+    repeated = *weights[:2], np.append(weights[2], weights[2][[atom]], axis=0)
+    moments = report_moments(reports, own.atoms, Scores(0, tuple(weights), np.ones(2)))
+    again = report_moments(pointed, law, Scores(0, repeated, np.ones(2)))
+    assert again.mean == pytest.approx(moments.mean)
+    assert again.spread == pytest.approx(moments.spread)
+
+    # All models of a check may have such points: the given one, the rehearsal's, those of halves.
+    for module in (rehearsal, target_check):
+        monkeypatch.setattr(module, "fit_again", lambda *_: with_point)
+    few = model.randomizer.privatize(people(100, 0))
+    assert privot.check(with_point, few).columns[2].people > 0
+    for other in CrossFit.of(model, releases, seed=0).others:
+        known = report_moments(other, law, Scores(0, repeated, np.ones(2))).mean[KNOWN]
+        assert known == pytest.approx(1)

@@ -49,14 +49,14 @@ def test_questions_of_several_releases():
 def test_one_column_a_report():
     release = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report_columns=1)
     reports = CodeReports.of(Releases.of(release))
-    assert reports.answered == [(0,), (1,)]
+    assert [*reports.by_columns] == [(0,), (1,)]
     assert estimate(reports, (0,)).mean[1] == pytest.approx((SIZE > 2).mean(), abs=0.05)
 
 
 def test_split_reports_are_paired_where_somebody_answered_both():
     release = released(NEW, {"warm": SIZE > 2, "size": SIZE}, report="split", report_columns=2)
     reports = CodeReports.of(Releases.of(release))
-    assert reports.answered == [(0,), (1,), (0, 1)]
+    assert [*reports.by_columns] == [(0,), (1,), (0, 1)]
     table = estimate(reports, (0, 1)).mean.reshape(2, 4)
     assert table[0, 3] == pytest.approx(0, abs=0.06)
     assert table.sum() == pytest.approx(1, abs=0.05)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import CodeReports, Estimate, Interval, estimate, pooled
+from privot.evaluation.estimates import CodeReports, Estimate, Interval, estimate
+from privot.evaluation.number_checks import pooled
 from privot.local.releases import Releases
 from privot.mechanisms import RandomizedResponse, SubsetSelection
 from privot.randomizer import Randomizer
@@ -68,7 +69,7 @@ def test_intervals_hold_for_every_share(how):
     inside, gaps = [], []
     for _ in range(40):
         reports = CodeReports.of(Releases.of(randomizer.privatize(table)))
-        for questions in reports.answered:
+        for (questions,) in reports.by_columns.values():
             told = estimate(reports, questions)
             gap = told.mean - true_shares(table, [list(SCHEMA.coded)[q] for q in questions])
             # The people are the same in every release: what differs is the noise alone.
@@ -96,9 +97,9 @@ def test_covariances_are_those_of_the_mean():
 def test_everybody_who_was_asked_counts():
     rng = np.random.default_rng(2)
     held = report_moments(people(900, rng))
-    assert held.answered == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert [q for (q,) in held.by_columns.values()] == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
     assert held.about(2, 0) == [(0, 2)]
-    assert sum(estimate(held, q).people for q in held.answered[3:]) == 900
+    assert sum(estimate(held, q).people for q in [(0, 1), (0, 2), (1, 2)]) == 900
     assert sum(estimate(held, (q,)).people for q in range(3)) == 1800
 
 

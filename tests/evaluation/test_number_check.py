@@ -109,4 +109,4 @@ def test_correlations_hold(told):
 def test_a_constant_has_no_correlation():
     a = drawn({"height": np.full(50, 3.0)}, "height")
     b = drawn(people(50, 2), "weight")
-    assert check_correlation(CodeReports((), ()), [(0, 1)], {0: a, 1: b}) is None
+    assert check_correlation(CodeReports((), (), {}), [(0, 1)], {0: a, 1: b}) is None

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation.estimates import CodeReports, Question, cell_shares
+from privot.evaluation.estimates import CodeReports, Question, cell_shares, sampler_of
 from privot.evaluation.rehearsal import (
     Rehearsed,
     Residual,
     rehearse,
     residuals,
-    sampler_of,
 )
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases

@@ -9,7 +9,7 @@ import pytest
 from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
-from privot.evaluation.rehearsal import sampler_of
+from privot.evaluation.estimates import sampler_of
 from privot.forecast.fits import dependence, made_up, population_of, with_dependence
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from clipped_densities import mollify
 from privot.core.errors import PrivotError
 from privot.integral import ClippedRatioSettings, clip_ratio
 from privot.integral.references import CustomReference, StandardNormal
@@ -15,6 +14,12 @@ from privot.integral.references import CustomReference, StandardNormal
 X = np.linspace(-6, 6, 6001)
 STEP = X[1] - X[0]
 REFERENCE = StandardNormal(1)
+
+
+def clipped(ratio, records, epsilon, settings=None):
+    """The density of a known log ratio, which is not learned from the records."""
+    settings = settings or ClippedRatioSettings()
+    return settings.clipped(settings.untilted(REFERENCE, epsilon), ratio, records)
 
 
 class Mixture:
@@ -63,7 +68,7 @@ def optimum(epsilon, share):
 @pytest.mark.parametrize("share", [0.2, 0.35, 0.5])
 def test_a_known_ratio_gives_the_optimum(epsilon, share):
     settings = ClippedRatioSettings(floor_share=share)
-    density = mollify(Mixture(), np.zeros((1, 1)), REFERENCE, epsilon, settings)
+    density = clipped(Mixture(), np.zeros((1, 1)), epsilon, settings)
     best = optimum(epsilon, share)
     assert divergence(normalized(density)) == pytest.approx(divergence(best), abs=2e-4)
     # Normalized as it stands, not only up to a constant.
@@ -78,8 +83,8 @@ def test_a_learned_ratio_comes_near_the_optimum(epsilon):
 
 def test_half_the_width_is_worse_than_the_whole():
     ratio, records = Mixture(), Mixture().sample(2000, 1)
-    whole = mollify(ratio, records, REFERENCE, 1.0)
-    half = mollify(ratio, records, REFERENCE, 1.0, ClippedRatioSettings(normalizer="none"))
+    whole = clipped(ratio, records, 1.0)
+    half = clipped(ratio, records, 1.0, ClippedRatioSettings(normalizer="none"))
     assert half.high - half.low == 0.5
     assert divergence(normalized(half)) > 1.2 * divergence(normalized(whole))
     assert divergence(normalized(half)) < divergence(norm.logpdf(X)), "better than the reference"
@@ -87,7 +92,7 @@ def test_half_the_width_is_worse_than_the_whole():
 
 def test_the_normalizer_is_what_it_is_said_to_be():
     """Exactly: the finite sum over cells of integer masses times integer coins."""
-    density = mollify(Mixture(), np.zeros((1, 1)), REFERENCE, 2.0)
+    density = clipped(Mixture(), np.zeros((1, 1)), 2.0)
     grid = density.reference
     middles = grid.centers()
     masses = [int(m) for m in grid.axes[0].masses]
@@ -100,7 +105,7 @@ def test_the_normalizer_is_what_it_is_said_to_be():
 
 def test_an_estimated_normalizer_is_within_its_limits():
     settings = ClippedRatioSettings(normalizer="estimated", delta=1e-6, normalizer_draws=2**18)
-    density = mollify(Mixture(), np.zeros((1, 1)), REFERENCE, 2.0, settings)
+    density = clipped(Mixture(), np.zeros((1, 1)), 2.0, settings)
     z = math.log((norm.pdf(X) * np.exp(density.log_tilt(X[:, None]))).sum() * STEP)
     assert density.normalizer.low <= z <= density.normalizer.high
     assert density.epsilon <= 2.0
@@ -125,7 +130,7 @@ class Garbage:
 @pytest.mark.parametrize("kind", ["exact", "none", "estimated"])
 def test_a_ratio_without_information_gives_the_reference(value, kind):
     settings = ClippedRatioSettings(normalizer=kind, normalizer_draws=2**16, delta=0.01)
-    density = mollify(Garbage(value), np.zeros((5, 1)), REFERENCE, 1.0, settings)
+    density = clipped(Garbage(value), np.zeros((5, 1)), 1.0, settings)
     assert density.epsilon <= 1.0
     assert np.ptp(density.log_tilt(X[:, None])) == 0
     assert np.isfinite(density.draw(10)).all()

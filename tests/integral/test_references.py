@@ -23,12 +23,12 @@ class TestStandardNormal(ReferenceLaws):
 
 
 class TestTruncatedNormal(ReferenceLaws):
-    reference = ProductReference([Normal(0.5, 2.0, -1.0, 3.0)])
+    reference = ProductReference([Normal(mean=0.5, stddev=2.0, low=-1.0, high=3.0)])
     box = ((-1,), (3,))
 
 
 class TestFarTail(ReferenceLaws):
-    reference = ProductReference([Normal(0.0, 1.0, 6.0, 8.0)])
+    reference = ProductReference([Normal(low=6.0, high=8.0)])
     box = ((6,), (8,))
     cells = 60
 

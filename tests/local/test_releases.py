@@ -12,7 +12,6 @@ from privot.local.classes.class_fit import (
     fit_classes,
 )
 from privot.local.classes.counts import (
-    alphabet_sizes,
     count_releases,
     count_tables,
     report_groups,
@@ -88,7 +87,8 @@ def test_a_report_is_as_likely_of_atoms_as_of_its_own_codes(report):
         coarse = LatentClasses(weights, tuple(own)).coarsened(
             [atoms[n].codings[number][0].codes for n in names]
         )
-        counted = count_tables(report_groups(count(release)), alphabet_sizes(release.randomizer))
+        sizes = [column.alphabet.size for column in release.schema.coded.values()]
+        counted = count_tables(report_groups(count(release)), sizes)
         law = np.concatenate(coarse.probabilities)
         apart += expectation(counted, law, weights).total(counted.counts)
     assert together == pytest.approx(apart, rel=1e-12)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
-from privot.mechanisms import laplace, samplers
+from privot.mechanisms import samplers
 from privot.mechanisms.laplace import (
     draw_discrete_laplace,
     enclose,
@@ -102,7 +102,7 @@ def asked_by(words, ratio, monkeypatch):
         return [1.0]
 
     monkeypatch.setattr(samplers, "round_with_more_bits", spy)
-    monkeypatch.setattr(laplace, "random_words", lambda n: words[:n])
+    monkeypatch.setattr(samplers, "random_words", lambda n: words[:n])
     return sample_discrete_laplace(len(words), ratio), asked
 
 

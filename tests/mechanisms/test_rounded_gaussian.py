@@ -149,7 +149,7 @@ def test_undecidable_words_always_take_the_exact_path(ratio, signs, monkeypatch)
                 low, high = (low, middle) if above == (ends[1] > ends[0]) else (middle, high)
         tried += 1
         words = [m if sign > 0 else ~m for m, sign in zip((low, second), signs, strict=True)]
-        monkeypatch.setattr(gaussian, "random_words", given_words(*words))
+        monkeypatch.setattr(samplers, "random_words", given_words(*words))
         noise = sample_rounded_gaussian(20, ratio)
         assert set(asked) == {(low, second)}
         assert set(noise.tolist()) <= {signs[0], 2 * signs[1]}
@@ -165,7 +165,7 @@ def test_words_at_the_edges_take_the_exact_path(words, monkeypatch):
     monkeypatch.setattr(
         samplers, "round_with_more_bits", lambda prefixes, *_: asked.append(prefixes) or [1.0, 1.0]
     )
-    monkeypatch.setattr(gaussian, "random_words", given_words(*words))
+    monkeypatch.setattr(samplers, "random_words", given_words(*words))
     sample_rounded_gaussian(20, 100.0)
     assert asked[0] == [words[0] if words[0] >= 0 else ~words[0], words[1]]
 
@@ -181,7 +181,7 @@ def test_pairs_at_the_edges_are_decided(prefixes):
 
 def test_pairs_outside_the_disk_leave_nothing_behind(monkeypatch):
     """S straddles 1: some continuations are accepted, and only they may come out."""
-    monkeypatch.setattr(gaussian, "random_words", given_words(2**63 - 1, 3 * 2**30))
+    monkeypatch.setattr(samplers, "random_words", given_words(2**63 - 1, 3 * 2**30))
     noise = sample_rounded_gaussian(40, 2.0**40)
     assert noise.size == 40
     assert (noise[:1] > 0).all()

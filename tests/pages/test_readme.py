@@ -8,7 +8,7 @@ import numpy as np
 
 from commands import privot
 from privot import Randomizer, Schema
-from privot.demo.datasets import draw_people
+from privot.demo.homes import draw_people
 from privot.tables.files import write_table
 
 ROOT = Path(__file__).parents[2]

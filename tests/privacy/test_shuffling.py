@@ -554,3 +554,58 @@ def test_two_batches_of_three_categories_need_no_more_and_hardly_less(delta):
         exact.append(least_epsilon(*(together(each, each) for each in pair), delta))
     epsilon = composed_shuffled_epsilon(ReportLaw.of_subsets(1.0, 1, 3), 12, delta, batches=2)
     assert max(exact) <= epsilon <= 1.05 * max(exact)
+
+
+def ones_of_two(epsilon0, num_people, ones):
+    """Return the laws of the number of ones if `ones` others hold 1, and person 1 holds 0, or 1."""
+    flip = 1 / (math.exp(epsilon0) + 1)
+    zeros = num_people - 1 - ones
+    others = np.convolve(
+        binom.pmf(np.arange(ones + 1), ones, 1 - flip), binom.pmf(np.arange(zeros + 1), zeros, flip)
+    )
+    return [np.convolve(others, each) for each in ([1 - flip, flip], [flip, 1 - flip])]
+
+
+@pytest.mark.parametrize("num_people", [1, 2, 5, 40, 130])
+@pytest.mark.parametrize("epsilon0", [0.2, 1.0, 3.0, 8.0])
+def test_two_categories_need_what_the_worst_of_all_data_sets_does(num_people, epsilon0):
+    """Up to 100 people exactly; of more, some two per cent of the reports are given away."""
+    law = ReportLaw.of_subsets(epsilon0, 1, 2)
+    pairs = [ones_of_two(epsilon0, num_people, ones) for ones in range(num_people)]
+    for epsilon in (epsilon0 * ratio for ratio in (0.0, 0.02, 0.1, 0.4, 0.9, 0.999)):
+        worst, fewer = 0.0, shuffled_delta(law, max(1, round(0.99 * num_people)), epsilon)
+        for first, second in pairs:
+            for p, q in ((first, second), (second, first)):
+                worst = max(worst, np.maximum(p - math.exp(epsilon) * q, 0).sum())
+        bound = shuffled_delta(law, num_people, epsilon)
+        assert worst * (1 - 1e-9) - 1e-15 <= bound
+        assert bound <= (fewer if num_people > 100 else worst * (1 + 2e-6)) + 1e-15
+
+
+@pytest.mark.parametrize("below", [1e-9, 1e-4, 0.1, 0.9])
+@pytest.mark.parametrize("epsilon0", [8.0, 24.0, 40.0])
+def test_two_categories_lose_no_digits_at_large_epsilon0(epsilon0, below):
+    epsilon, people = epsilon0 * (1 - below), 6
+    with mpmath.workdps(60):
+        flip, worst = 1 / (mpmath.exp(epsilon0) + 1), mpmath.mpf(0)
+        for others in itertools.combinations_with_replacement((flip, 1 - flip), people - 1):
+            law = [mpmath.mpf(1)]
+            for own in others:
+                law = [a * (1 - own) + b * own for a, b in zip([*law, 0], [0, *law], strict=True)]
+            pairs = list(zip([*law, 0], [0, *law], strict=True))
+            zero, one = ([a * (1 - p) + b * p for a, b in pairs] for p in (flip, 1 - flip))
+            excess = (p - mpmath.exp(epsilon) * q for p, q in zip(zero, one, strict=True))
+            worst = max(worst, mpmath.fsum(max(each, 0) for each in excess))
+    bound = shuffled_delta(ReportLaw.of_subsets(epsilon0, 1, 2), people, epsilon)
+    assert worst <= bound <= worst * (1 + 1e-5) + 1e-18
+
+
+def test_the_exact_bound_of_two_categories_is_of_one_form_alone():
+    """Others may hold 0 in one form and 1 in another, which the theorem does not cover."""
+    law = ReportLaw.of_subsets(1.0, 1, 2)
+    assert law.binary
+    assert ReportLaw.mixed([(1.0, law)]) == law
+    for other in (law, ReportLaw.of_subsets(1.0, 2, 5), ReportLaw.of_subsets(0.5, 1, 2)):
+        mixture = ReportLaw.mixed([(0.5, law), (0.5, other)])
+        assert not mixture.binary
+        assert shuffled_delta(mixture, 60, 0.1) > shuffled_delta(law, 60, 0.1) * (1 + 1e-5)

@@ -206,6 +206,18 @@ def test_a_report_is_counted_once(tmp_path):
         merge_counts(counted[1:2])
 
 
+def test_shuffled_reports_are_counted_as_one_batch_alone():
+    promise = {"epsilon": 1, "where": "shuffled", "delta": 1e-5, "people": 300}
+    columns = {"bit": {"kind": "boolean"}}
+    schema = privot.Schema.from_dict({"columns": columns, "promise": promise})
+    randomizer = Randomizer.calibrate(schema)
+    reports = randomizer.privatize({"bit": np.arange(400) % 2 == 0}).table.combine_chunks()
+    (whole,) = reports.to_batches()
+    assert len(merge_counts(count_batches([whole], randomizer))) == 400
+    with pytest.raises(PrivotError, match="count each batch by itself"):
+        list(count_batches([whole[:200], whole[200:]], randomizer))
+
+
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
 def test_types_that_an_engine_changed_are_restored(kind):
     randomizer, table = bits(500)
@@ -351,9 +363,9 @@ def test_ray_repeats_tasks_and_executions(folder, cluster):
         batch_format="pyarrow",
         batch_size=4096,
     )
-    assert receipts.count() == 5
+    tasks = receipts.count()  # which depends on Ray's version
     assert (folder / "died").exists()
-    assert parts(folder) >= 6
+    assert parts(folder) > tasks >= 5
     run.publish(receipts.iter_batches(batch_format="pyarrow"))
     assert each_once("release", NUM)
 

@@ -5,7 +5,7 @@ import pytest
 
 from moving_people import waves
 from privot.local import fit_waves
-from privot.report.panels import draw_trends, write_wave_report
+from privot.report.pages import draw_trends, write_wave_report
 
 
 @pytest.fixture(scope="module")
@@ -14,10 +14,9 @@ def model():
 
 
 def test_every_column_has_a_panel_and_every_trend_a_band(model):
-    truth = {"uses = true": [0.2, 0.3, 0.4, 0.6]}
-    figure = draw_trends(model, truth)
+    figure = draw_trends(model)
     labels = [[line.get_label() for line in axis.lines] for axis in figure.axes]
-    assert [len(each) for each in labels] == [3, 3, 1]  # both values and a truth; colors; a mean
+    assert [len(each) for each in labels] == [2, 3, 1]  # both values; colors; a mean
     assert labels[2] == ["mean of age"]
     for axis, count in zip(figure.axes, (2, 3, 1), strict=True):
         assert len(axis.collections) == count

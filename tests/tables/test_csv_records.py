@@ -45,7 +45,7 @@ def test_blank_lines_count_as_lines_and_not_as_rows(write, tmp_path):
     [
         ("height,color\n1,red,9\n", "line 2"),
         (b"height,color\n1,red\n2,\xff\xfe\n", "line 3"),
-        ("height;color\n1;red\n", "give --separator ';'"),
+        ("height;color\n1;red\n", "give separator ';'"),
         ("1,red\n2,blue\n", "in its first line"),
         ("height,color,height\n1,red,2\n", "appear twice"),
         ("height,color\n".encode("utf-16"), "is UTF-16"),

@@ -53,7 +53,7 @@ def test_the_next_wave_is_the_first_that_is_due():
     endless = Panel("commute", 6, 0, WEEK, "2026")
     assert endless.next_wave("a", 10**9) < 10**9 + 6
     assert endless.most_reports() is None
-    with pytest.raises(PrivotError, match="how many to list"):
+    with pytest.raises(PrivotError, match="no last wave"):
         endless.waves_of("a")
 
 

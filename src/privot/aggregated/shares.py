@@ -65,15 +65,7 @@ from privot.aggregated.fields import Elements
 from privot.aggregated.prio3 import Levels, Pairs, Prio3
 from privot.central.fitting import OneSumFit, SumSettings, fit_of, kind_of_records, raw_table
 from privot.central.pyramid import Pyramid
-from privot.central.sums import (
-    DIAGONAL,
-    OTHER,
-    Budget,
-    Query,
-    SumPlan,
-    contributions,
-    sensitivity,
-)
+from privot.central.sums import DIAGONAL, OTHER, Budget, Query, SumPlan, contributions, sensitivity
 from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, write_file

@@ -189,13 +189,11 @@ def _bernstein(sums: Array, counts: NDArray[Any], bound: float) -> float:
 
 def _polynomials(numbers: Array) -> Iterator[float]:
     """Yield the p-value of the mean of the normalized Legendre polynomial of each degree."""
-    x = 2 * numbers - 1
-    previous, current = np.ones_like(x), x
+    counts = np.full(numbers.shape[1], len(numbers))
     for degree in _DEGREES:
+        sums = scipy.special.eval_sh_legendre(degree, numbers).sum(axis=0)
         bound = np.sqrt(2 * degree + 1)
-        yield _bernstein(bound * current.sum(axis=0), np.full(x.shape[1], len(x)), bound)
-        following = ((2 * degree + 1) * x * current - degree * previous) / (degree + 1)
-        previous, current = current, following
+        yield _bernstein(bound * sums, counts, bound)
 
 
 def _tails(numbers: Array) -> float:

@@ -5,7 +5,8 @@
 | `randomizer.json` or `encoder.json`, `.sig` | public: how devices make reports or shares; signature |
 | `signing.pem` | private to the campaign's owner: whoever has it can sign another rule |
 | `analyst.key` | private to the analyst of a shuffled campaign: it opens batches of sealed reports |
-| `verify.key` | private to both servers, where shares have proofs: who knows it can send wrong ones |
+| `compose.yaml`, `containers/` | public: the servers as containers, and their configurations |
+| `secrets/` | private: passwords; `verify.key` of both servers: who knows it can send wrong shares |
 | `columns.json` | public: distributions of a model of two servers' sums, for the dashboard |
 | `web/` | public, on any web server: the page, the client, the same rule, and `status.json` |
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -28,6 +30,16 @@ from privot.randomizer.signing import new_key, public_key, read_key, sign, signa
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
 _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
+_CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
+_DATABASE = "postgresql://privot@database/privot"
+_IN_CONTAINER = [
+    "--host",
+    "0.0.0.0",
+    "--origin",
+    "${PAGE:-http://127.0.0.1:8001}",
+    "--seal-every",
+    "1",
+]
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,13 @@ class CampaignFolder:
         return {name: self._facts[name] for name in _receivers(self.rule) if name in self._facts}
 
     @property
+    def ports(self) -> list[int | None]:
+        """Port of 127.0.0.1 that each of `addresses` names; None for any other address, or https."""
+        found = [(at, *_machine(origin_of(name, at))) for name, at in self.addresses.items()]
+        here = ("http", "127.0.0.1")
+        return [port if (at.partition(":")[0], host) == here else None for at, host, port in found]
+
+    @property
     def public_key(self) -> str:
         """Public key of the rule's signature in base64, for devices to pin."""
         return str(self._facts.get("publicKey", ""))
@@ -104,6 +123,24 @@ class CampaignFolder:
     def analyst_key(self) -> str:
         """Public key to which the page seals reports, in base64; empty if they are not shuffled."""
         return str(self._facts.get("analystKey", ""))
+
+    def servers(self, home: str | None = None, stores: str | None = None) -> dict[str, list[str]]:
+        """Return the command of `privot` that runs each server, by role, in the order of `addresses`.
+
+        Arguments:
+            home: Path under which a server has this folder's `web` and `secrets`; None for here.
+            stores: Folder of the servers' stores; None for this one.
+        """
+        commands, home = {}, str(self.folder) if home is None else home
+        for name in self.addresses:
+            role = "shuffler" if self.analyst_key else name
+            store = f"{stores or self.folder}/{'store' if name == 'collector' else name}"
+            command = ["serve", f"{home}/{_WEB}/{self.path.name}", "--store", store]
+            command += [] if role == "collector" else ["--role", role]
+            if isinstance(self.rule, Encoder) and self.rule.proofs:
+                command += ["--key", f"{home}/{_SECRETS}/{_VERIFY}"]
+            commands[role] = command
+        return commands
 
 
 def _file_of(rule: Randomizer | Encoder) -> str:
@@ -171,6 +208,7 @@ def create(
         if shuffled:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
         write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
+        _write_containers(CampaignFolder(draft, rule, title, about["questions"]))
     return CampaignFolder(folder, rule, title, about["questions"])
 
 
@@ -222,6 +260,40 @@ def _machine(origin: str) -> tuple[str, int | None]:
         return host, None
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return "127.0.0.1" if host == "localhost" else host, port
+
+
+def _write_containers(campaign: CampaignFolder) -> None:
+    """Write the compose file of the campaign's servers, with configurations and secrets of its services.
+
+    The verification key of shares is made here if both servers are on this machine, to try them out.
+    """
+    services, proofs = [], isinstance(campaign.rule, Encoder) and campaign.rule.proofs
+    servers = campaign.servers("", "/store").items()
+    for (role, command), port in zip(servers, campaign.ports, strict=True):
+        needed: list[Any] = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * proofs
+        if role == "collector":
+            command[-1:], needed = [_DATABASE, "--release", "/store"], ["database"]
+        inside = 8002 if role == "helper" else 8000
+        words = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
+        words |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
+        services.append(words | {"FINGERPRINT": campaign.rule.fingerprint})
+    blocks: dict[str, list[dict[str, str]]] = {"all": [{}], "each": services}
+    blocks["proofs"] = [{}] * proofs
+    blocks |= {words["ROLE"]: [words] for words in services}
+    folders = {"compose.yaml": campaign.folder}
+    (private := campaign.folder / _SECRETS).mkdir(mode=0o700)
+    (configured := campaign.folder / _CONTAINERS).mkdir()
+    made = ["grafana", *["database"] * ("collector" in blocks)]
+    for name in made + [_VERIFY] * (proofs and all(campaign.ports)):
+        (private / name).write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
+    for source in (files("privot.campaign") / _CONTAINERS).iterdir():
+        text, *parts = re.split(r"^ *#: (\w+)\n", source.read_text("utf-8"), flags=re.MULTILINE)
+        for name, block in zip(parts[::2], parts[1::2], strict=True):
+            for words in blocks.get(name, []):
+                text += re.sub(
+                    r"\b[A-Z]+\b", lambda found, w=words: w.get(found[0], found[0]), block
+                )
+        (folders.get(source.name, configured) / source.name).write_text(text, encoding="utf-8")
 
 
 def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:

@@ -57,11 +57,10 @@ from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
 from privot.schema import Schema
 from privot.tables.files import RecordBatches
-from privot.training import Progress
+from privot.training import Architecture, Progress
 from privot.training.generators import make_network
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
-from privot.training.stopping import Architecture
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
 

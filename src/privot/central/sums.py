@@ -77,13 +77,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_finite
 from privot.core.processes import deferred_interruption
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.ledger import Countable, Ledger, charge, fingerprint
-from privot.privacy.rounding import at_most, require_finite
+from privot.privacy.rounding import at_most
 from privot.training import Interrupted, Progress
 
 Integers = NDArray[np.int64]

@@ -121,7 +121,7 @@ def _gradients(
 
 def _over_columns(function: np.ufunc, values: Floats, starts: Integers) -> Floats:
     """Return for each code the sum or maximum of values over all codes of its column."""
-    counts = np.diff(starts, append=len(values))
+    counts = np.append(starts[1:], len(values)) - starts  # np.diff takes ten times as long
     return np.repeat(function.reduceat(values, starts, axis=0), counts, axis=0)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 from typer import Argument, Option
 
 from privot.cli.console import note
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_choice
 from privot.privacy import (
     calibrate_gaussian,
     calibrate_gaussian_zhao,
@@ -39,27 +38,16 @@ Fields = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
 
 
-class _Kind(StrEnum):
-    laplace = "laplace"
-    gaussian = "gaussian"
-    randomized_response = "randomized-response"
-
-
-# Option that gives the noise of each mechanism, and the options that the mechanism requires.
-_NOISE_OPTION = {
-    _Kind.laplace: "scale",
-    _Kind.gaussian: "stddev",
-    _Kind.randomized_response: "keep",
-}
-_REQUIRED_OPTIONS = {
-    _Kind.laplace: ("sensitivity",),
-    _Kind.gaussian: ("sensitivity", "delta"),
-    _Kind.randomized_response: ("categories",),
+# By mechanism: the option that gives its noise, and the options that it requires.
+_OPTIONS = {
+    "laplace": ("scale", ("sensitivity",)),
+    "gaussian": ("stddev", ("sensitivity", "delta")),
+    "randomized-response": ("keep", ("categories",)),
 }
 
 
 def noise(
-    kind: _Kind = Argument(help="The mechanism."),
+    kind: str = Argument(help="The mechanism: laplace, gaussian or randomized-response."),
     epsilon: Epsilon = None,
     sensitivity: float | None = Option(
         None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
@@ -86,15 +74,16 @@ def noise(
     """
     given: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
     given |= {"scale": scale, "stddev": stddev, "keep": keep}
-    noise_option, required = _NOISE_OPTION[kind], _REQUIRED_OPTIONS[kind]
+    require_choice("the mechanism", kind, tuple(_OPTIONS))
+    noise_option, required = _OPTIONS[kind]
     for name, value in given.items():
         if value is not None and name not in (*required, noise_option):
             raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
         if value is None and name in required:
             raise PrivotError(f"--{name} is missing: {kind} needs it")
-    if kind is _Kind.laplace:
+    if kind == "laplace":
         answer = _laplace(cast(float, sensitivity), epsilon, scale)
-    elif kind is _Kind.gaussian:
+    elif kind == "gaussian":
         answer = _gaussian(cast(float, sensitivity), cast(float, delta), epsilon, stddev)
     else:
         answer = _randomized_response(cast(int, categories), epsilon, keep)
@@ -106,7 +95,7 @@ def noise(
         f"{pure_or_delta} per {unit}, between any two records of it."
     ]
     if sensitivity is not None:
-        norm = "l1" if kind is _Kind.laplace else "l2"
+        norm = "l1" if kind == "laplace" else "l2"
         lines.append(
             f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
             "diameter of their domain, not its radius. Noise and diameter are in the same units."
@@ -257,11 +246,6 @@ def shuffle(
     _print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
 
 
-_Sampling = StrEnum("_Sampling", ["without_replacement", "padded_poisson", "none"])
-_Neighboring = StrEnum("_Neighboring", ["replace_one", "zero_out"])
-_Accounting = StrEnum("_Accounting", ["rdp", "pld"])
-
-
 def slices(
     delta: float = Option(help="Well below one over the number of records."),
     dim: int = Option(help="Dimension d of a record."),
@@ -273,16 +257,16 @@ def slices(
     steps: int | None = Option(None, help="Number of releases, instead of epochs."),
     epsilon: Epsilon = None,
     stddev: float | None = Option(None, help="Stddev of a projection's noise; asks for epsilon."),
-    sampling: _Sampling = Option(
-        _Sampling.without_replacement,
-        help="How batches are drawn; none: all records at every step.",
+    sampling: str = Option(
+        "without_replacement",
+        help="How batches are drawn: without_replacement, padded_poisson; none: all at every step.",
     ),
-    neighboring: _Neighboring = Option(_Neighboring.replace_one, help="Who may differ."),
+    neighboring: str = Option("replace_one", help="Who may differ: replace_one or zero_out."),
     non_negative: bool = Option(False, "--non-negative", help="No entry is negative: √2·radius."),
     orthonormal: bool = Option(False, "--orthonormal", help="Directions are an orthonormal frame."),
     grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
-    accounting: _Accounting = Option(
-        _Accounting.rdp, help="Rényi, or the tighter privacy-loss distribution (slower)."
+    accounting: str = Option(
+        "rdp", help="rdp (Rényi), or pld, the tighter privacy-loss distribution (slower)."
     ),
     unit: Unit = "person",
     as_json: AsJson = False,
@@ -296,14 +280,15 @@ def slices(
     """
     from privot.privacy.slice_accounting import SlicedAccounting
 
+    require_choice("--accounting", accounting, ("rdp", "pld"))
     if batch_size is None:
-        if sampling is not _Sampling.none:
+        if sampling != "none":
             raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
         batch_size = records
     setting = SlicedAccounting(
         dim=dim, num_projections=num_projections, records=records, batch_size=batch_size,
-        sampling=sampling.value,  # type: ignore[arg-type]  # one of its choices
-        neighboring=neighboring.value,  # type: ignore[arg-type]  # likewise
+        sampling=sampling,  # type: ignore[arg-type]  # checked there, as is the next
+        neighboring=neighboring,  # type: ignore[arg-type]
         radius=radius, non_negative=non_negative, orthonormal=orthonormal, grid=grid, unit=unit,
     )  # fmt: skip
     num_releases = _num_releases(setting, epochs, steps)
@@ -314,7 +299,7 @@ def slices(
         stddev_for = partial(setting.calibrate, delta=delta, steps=num_releases, method=method)
         epsilon_of = partial(setting.epsilon, delta=delta, steps=num_releases, method=method)
         solved_by[method] = _solve(epsilon, "--stddev", stddev, stddev_for, epsilon_of)
-    solved = solved_by[accounting.value]
+    solved = solved_by[accounting]
     answered = "stddev" if solved.asks_noise else "epsilon"
     answers = {
         method: each.noise if each.asks_noise else each.epsilon
@@ -330,28 +315,28 @@ def slices(
         "batch_capacity": capacity,
         "sensitivity": setting.sensitivity,
         "steps": num_releases,
-        "neighboring": neighboring.value,
+        "neighboring": neighboring,
         "unit": unit,
-        "sampling": sampling.value,
+        "sampling": sampling,
     }
     relation = "is needed for" if solved.asks_noise else "gives"
     lines = [
         f"Gaussian noise of standard deviation {solved.noise_text} on every projection, "
         f"{num_releases:,} times, {relation} epsilon = {solved.epsilon_text} at delta = "
-        f"{exactly(delta)}, {neighboring.value}, per {unit}; rows differ by at most "
+        f"{exactly(delta)}, {neighboring}, per {unit}; rows differ by at most "
         f"{at_most(setting.sensitivity, 6)}."
     ]
-    if accounting is _Accounting.rdp:
+    if accounting == "rdp":
         lines.append(
             "That is Rényi accounting; by the privacy-loss distribution (--accounting pld) the "
             f"{answered} is {at_most(answers['pld'], 6)}."
         )
-    if sampling is _Sampling.padded_poisson:
+    if sampling == "padded_poisson":
         lines.append(
             f"Every batch is padded to {capacity:,} rows in random slots, blank rows noised too; "
             f"overflows cost {at_most(overflow, 6)} of delta."
         )
-    if sampling is not _Sampling.none:
+    if sampling != "none":
         lines.append(
             "This assumes that every batch is drawn afresh by secret coins, in random row order, "
             "and that nothing published shows who was in it."

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Event, Thread
@@ -36,14 +39,20 @@ if TYPE_CHECKING:
     from privot.aggregated import Server
     from privot.aggregated.shares import Role
     from privot.campaign import CampaignFolder
-    from privot.collector.app import Collector, Sealer
 
 _HOST = "127.0.0.1"
-_LOCAL = (_HOST, "localhost")
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
 _ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
-_KEY = "verify.key"  # of a campaign whose shares have proofs, of its servers alone
+# A command of `privot`, which ends when its standard input does, however its parent ended.
+_CHILD = """
+import os, signal, sys, threading
+end = lambda: (os.read(0, 1), os.kill(os.getpid(), signal.SIGTERM))
+threading.Thread(target=end, daemon=True).start()
+sys.argv[0] = "privot"
+from privot.cli import main
+main()
+"""
 _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 
@@ -95,7 +104,7 @@ def new(
         Schema.load(schema), epsilon, delta, where, people, floor
     )
     rule: Randomizer | Encoder
-    if shares := declared.promise is not None and declared.promise.where == "aggregated":
+    if declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
             raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
         rule, here = Encoder.calibrate(declared, proofs=proofs), {"leader": _ONE, "helper": _TWO}
@@ -120,16 +129,12 @@ def new(
             f"  {folder.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
         )
     print(f"  keep {folder.folder / 'signing.pem'} to yourself, and serve {folder.web}/ as it is")
-    if all(urlsplit(each).hostname in _LOCAL for each in addresses.values()):
+    if all(folder.ports):
         print(f"next: {shlex.join(['privot', 'campaign', 'up', str(output)])}")
         return
-    for machine in addresses:
-        role = "shuffler" if shuffled else machine
+    for role, command in folder.servers().items():
         print(f"next, on the {role}'s machine, with the page's --origin if its address differs:")
-        then = ["serve", str(folder.path), "--store", str(output / (role if shares else "store"))]
-        then += [] if role == "collector" else ["--role", role]
-        then += ["--key", str(output / _KEY)] if proofs else []
-        print(f"next: {shlex.join(['privot', *then])}")
+        print(f"next: {shlex.join(['privot', *command])}")
 
 
 def status(
@@ -235,10 +240,11 @@ def up(
     page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
     every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),
 ) -> None:
-    """Run a campaign on this machine: its collector, its page, and the numbers of its dashboard.
+    """Run a campaign on this machine: its servers, its page, and the numbers of its dashboard.
 
-    All listen on 127.0.0.1, and Ctrl-C stops all. Reports are in CAMPAIGN/store. If the collector has
-    another port than the page was made for, the page is served with that one, and its file stays.
+    All listen on 127.0.0.1, and Ctrl-C stops all. A server is a process, with the command that its
+    container has in CAMPAIGN/compose.yaml, and is started again if it dies. Reports are in
+    CAMPAIGN/store. If a port differs from that of the page, the page is served with it; its file stays.
 
     Of a shuffled campaign the collector is a shuffler, which writes batches for `privot collect --key`.
     Whoever runs both for real sees who reported what, by the noise of each report.
@@ -251,89 +257,86 @@ def up(
     from privot.aggregated import Encoder
     from privot.campaign import CampaignFolder, page_server
     from privot.collector.app import listen
-    from privot.collector.app import serve as run
 
     folder, ports = CampaignFolder.load(campaign), (port, helper_port)
     if helper_port is not None and not isinstance(folder.rule, Encoder):
         raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
-    with ExitStack() as stack:
-        listeners, moved = [], {}
-        for number, (name, address) in enumerate(folder.addresses.items()):
-            own, wanted = _port_here(name, address, campaign), ports[number]
-            listeners.append(stack.enter_context(listen(_HOST, own if wanted is None else wanted)))
-            moved[address] = f"http://{_HOST}:{listeners[-1].getsockname()[1]}"
-        page = stack.enter_context(page_server(folder.web, moved, _HOST, page_port))
-        parties = _parties_with_shares if isinstance(folder.rule, Encoder) else _parties
-        collectors, sealers, count = parties(folder, [page, page.replace(_HOST, "localhost")])
-        print(f"page       {page}/\ndashboard  {page}/dashboard.html")
-        for name, at in zip(folder.addresses, moved.values(), strict=True):
-            print(f"{name:<9}  {at}")
-        print("Ctrl-C stops all of it", flush=True)
-        stopping = Event()
-        shown = Thread(target=_show, args=(count, every, stopping))
-        shown.start()
-        try:
-            run([*zip(collectors, listeners, strict=True)], sealers, every)
-        finally:
+    moved = {}
+    with ExitStack() as reserved:  # each port, until all are chosen
+        known = zip(folder.addresses.items(), folder.ports, ports, strict=False)
+        for (name, address), own, wanted in known:
+            if own is None:
+                raise PrivotError(
+                    f"the page of {campaign} sends to {address}, which is not of this machine: run "
+                    f"`privot serve` there, or make the campaign with a --{name} of {_HOST}"
+                )
+            listener = reserved.enter_context(listen(_HOST, own if wanted is None else wanted))
+            moved[address] = f"http://{_HOST}:{listener.getsockname()[1]}"
+    with page_server(folder.web, moved, _HOST, page_port) as page:
+        more = ["--origin", page, "--origin", page.replace(_HOST, "localhost")]
+        more += ["--seal-every", str(every / 60), "--port"]
+        servers = zip(folder.servers().items(), moved.values(), strict=True)
+        commands = {role: [*words, *more, at.rpartition(":")[2]] for (role, words), at in servers}
+        count = _numbers(folder)
+        with _running(commands) as running:
+            print(f"page       {page}/\ndashboard  {page}/dashboard.html")
+            for name, at in zip(folder.addresses, moved.values(), strict=True):
+                print(f"{name:<9}  {at}")
+            print("Ctrl-C stops all of it", flush=True)
+            stopping = Event()
+            shown = Thread(target=_show, args=(count, every, stopping), daemon=True)
+            shown.start()
+            with suppress(KeyboardInterrupt):
+                while True:
+                    time.sleep(0.1)
+                    for role, process in running.items():
+                        if process.poll() is not None:
+                            log_error(f"the {role} has ended ({process.returncode}), and restarts")
+                            running[role] = _start(commands[role])
             stopping.set()
             shown.join()
     log("stopped; everything that was acknowledged is stored")
 
 
-def _port_here(name: str, address: str, campaign: Path) -> int:
-    """Return the port of an address on this machine; refuse any other address."""
-    parts = urlsplit(address)
-    if parts.scheme != "http" or parts.hostname not in _LOCAL:
-        raise PrivotError(
-            f"the page of {campaign} sends to {address}, which is not of this machine: run `privot "
-            f"serve` there, or make the campaign with a --{name} of 127.0.0.1"
-        )
-    return parts.port or 80
+@contextmanager
+def _running(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Run commands of `privot` until the block ends; yield their processes once all of them listen."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    running = {role: _start(command) for role, command in commands.items()}
+    try:
+        for process in running.values():
+            assert process.stdout is not None
+            if not process.stdout.readline():  # it has said why on standard error
+                raise SystemExit(process.wait() or 1)
+        yield running
+    finally:
+        for process in running.values():
+            process.communicate()  # which closes its input
 
 
-# Applications of a campaign, what seals their reports, and the numbers so far, for the dashboard too.
-_Parties = tuple[Sequence["Collector"], Sequence["Sealer"], Callable[[], str]]
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    words, pipe = [sys.executable, "-P", "-c", _CHILD, *command], subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
-def _parties(folder: CampaignFolder, origins: list[str]) -> _Parties:
-    """Return the collector, or shuffler, of a campaign of reports."""
-    from privot.campaign import write_status
-    from privot.collector.app import Collector, Sealer, ServedCampaign, Shuffler
-    from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
-    from privot.collector.sealing import open_store, release_address, storage_at
+def _numbers(folder: CampaignFolder) -> Callable[[], str]:
+    """Return a function that writes the numbers of the dashboard, and returns them as text."""
+    from privot.aggregated import Encoder
+    from privot.campaign import write_share_status, write_status
     from privot.randomizer import Release
 
-    kind, seals = (ShuffledCampaign, Shuffler) if folder.analyst_key else (Campaign, Sealer)
-    store, collected = str(folder.folder / "store"), kind.load(folder.path)
-    release = release_address(store, None, collected.fingerprint)
-    served = ServedCampaign(collected, GroupCommit(open_store(store, collected, log_error)))
-    manifest = Path(release) / "manifest.json"
+    if isinstance(folder.rule, Encoder):
+        log("Both servers are here, to try it out: whoever runs both reads every record.")
+        return lambda: "\n".join(write_share_status(folder))
+    release = folder.folder / "store" / folder.rule.fingerprint / "release"
+    manifest = release / "manifest.json"
 
     @lru_cache(maxsize=1)  # the status is written only when the manifest's text has changed
     def shown(text: str) -> str:
-        reports = write_status(folder, Release.open(Path(release)))["reports"] if text else 0
+        reports = write_status(folder, Release.open(release))["reports"] if text else 0
         return f"{reports:,} reports on the dashboard" if text else ""
 
-    collector = Collector([served], origins=origins, log=log_error)
-    sealers = [seals(served, storage_at(release), log)]
-    return [collector], sealers, lambda: shown(manifest.read_text() if manifest.exists() else "")
-
-
-def _parties_with_shares(folder: CampaignFolder, origins: list[str]) -> _Parties:
-    """Return the leader and the helper of a campaign of shares, with their folders in its own."""
-    from privot.aggregated import Encoder
-    from privot.aggregated.app import ServedShares, ShareCollector
-    from privot.campaign import write_share_status
-
-    log("This machine runs both servers, to try it out: whoever runs both reads every record.")
-    log("In earnest two organizations run one each, by `privot serve --role`.")
-    assert isinstance(folder.rule, Encoder)
-    collectors, key = [], folder.folder / _KEY if folder.rule.proofs else None
-    for role in _OF_SHARES:
-        _server(folder.folder / role, folder.path, role, key)
-        party = ServedShares(folder.folder / role, log_error)
-        collectors.append(ShareCollector(party, origins=origins, log=log_error))
-    return collectors, [], lambda: "\n".join(write_share_status(folder))
+    return lambda: shown(manifest.read_text() if manifest.exists() else "")
 
 
 def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
@@ -435,7 +438,7 @@ def serve(
             collector = ShareCollector(server, admit, origin or [], log=log_error)
         where, number = listener.getsockname()[:2]
         print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
-        run([(collector, listener)], sealers, 60 * seal_every)
+        run(collector, listener, sealers, 60 * seal_every)
     log("stopped; everything that was acknowledged is stored")
 
 

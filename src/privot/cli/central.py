@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
+import privot
 from privot.cli.console import Force, Ignore, Separator, note, note_unit, record_form, training_bar
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
@@ -15,7 +16,6 @@ from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from privot.integral import IntegralModel
-    from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
 
 SUMS = "Options of --method sums"
@@ -75,8 +75,6 @@ def fit(
     """
     from privot.central import fit as fit_model
     from privot.central.fitting import raw_records
-    from privot.models import FILES
-    from privot.schema import Schema
 
     # The class of these settings needs PyTorch, which a fit by sums does not: the options of slices
     # are therefore written out, while `context.obj` has those that app.py declares from `SumSettings`.
@@ -89,7 +87,7 @@ def fit(
         "release": release,
         "loss": loss,
     }
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     if counted:
         given = [epsilon, delta, method, low_pass, *slices_options.values(), *context.obj.values()]
         if resume or any(each is not None for each in given):
@@ -100,7 +98,7 @@ def fit(
         return
     shared = {"low_pass": low_pass, "seed": seed}
     settings = _settings(method, declared, context.obj | shared, slices_options | shared)
-    claim_folder(output, FILES, inputs=[data, schema], force=force)
+    claim_folder(output, privot.models.FILES, inputs=[data, schema], force=force)
     checkpoint = output.with_name(output.name + ".checkpoint")
     records = raw_records(data, declared, record_form(separator, ignore))
     note_unit(declared.unit)
@@ -115,7 +113,7 @@ def fit(
     note(f"keep {checkpoint}.ledger, the budget's ledger; another run on these records adds to it")
 
 
-def _count(data: Path, schema: Schema, form: RecordForm, output: Path, force: bool) -> None:
+def _count(data: Path, schema: privot.Schema, form: RecordForm, output: Path, force: bool) -> None:
     """Release and write noisy sums, with their ledger beside them."""
     from privot.aggregated import count
     from privot.central.fitting import raw_records
@@ -131,7 +129,7 @@ def _count(data: Path, schema: Schema, form: RecordForm, output: Path, force: bo
 
 
 def _settings(
-    method: str | None, schema: Schema, sums: dict[str, Any], slices: dict[str, Any]
+    method: str | None, schema: privot.Schema, sums: dict[str, Any], slices: dict[str, Any]
 ) -> Any:
     """Return the settings of the method, which the schema chooses if it is None.
 
@@ -182,13 +180,12 @@ def adapt(
 
     from privot.central import AdaptationSettings
     from privot.central import adapt as adapt_classifier
-    from privot.models import FILES
 
     settings = AdaptationSettings(
         epsilon=epsilon, unit=unit, delta=delta, rounds=rounds, training_steps=training_steps,
         seed=seed,
     )  # fmt: skip
-    claim_folder(output, FILES, inputs=[source, target], force=force)
+    claim_folder(output, privot.models.FILES, inputs=[source, target], force=force)
     if not 0 < maximum < float("inf"):
         raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
     public = _arrays(source, ("x", "y"))
@@ -245,8 +242,6 @@ def fit_integral(
     """
     from privot.integral import BoostSettings, ClippedRatioSettings
     from privot.integral import fit as fit_model
-    from privot.schema import Schema
-    from privot.tables.files import read_table
 
     if method not in ("clip", "boost"):
         raise PrivotError(f"method is {method!r}: choose clip or boost")
@@ -262,9 +257,9 @@ def fit_integral(
         settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
     else:
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     model = fit_model(
-        read_table(people, declared, record_form(separator, ignore)), declared, draws=draws,
+        privot.read_table(people, declared, record_form(separator, ignore)), declared, draws=draws,
         epsilon=epsilon, epsilon_per_draw=epsilon_per_draw, settings=settings,
     )  # fmt: skip
     model.save(output)
@@ -304,13 +299,13 @@ def sample_integral(
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """
     from privot.integral import IntegralModel
-    from privot.tables.files import SUFFIXES, write_table
+    from privot.tables.files import SUFFIXES
 
     # The output is checked before draws are spent.
     claim_file(output, inputs=[model], suffixes=SUFFIXES, force=force)
     loaded = IntegralModel.load(model)
     proposals = None if shortfall is None else loaded.density.proposals_for(shortfall)
-    write_table(loaded.sample(num_rows, proposals=proposals), output)
+    privot.write_table(loaded.sample(num_rows, proposals=proposals), output)
     print(
         f"{output}: {num_rows:,} draws, {loaded.draws_left:,} of {loaded.ledger.plan.draws:,} left; "
         f"together {loaded.guarantee}"

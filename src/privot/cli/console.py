@@ -21,6 +21,7 @@ from typer import Argument, Context, Exit, Option, Typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+import privot
 from privot.core.errors import PrivotError, load_object, printable, require_choice
 from privot.core.files import claim_file
 from privot.core.processes import is_first
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from privot.collector import Collection
     from privot.evaluation.verdicts import Finding
     from privot.local import LocalModel
-    from privot.models import Model
-    from privot.randomizer import Counts, Release
     from privot.randomizer.publishing import Progress as RowProgress
-    from privot.schema import Schema
     from privot.tables.csv_records import RecordForm
     from privot.training import Progress
 
@@ -151,13 +149,13 @@ def record_form(separator: str, ignore: list[str] | None) -> RecordForm:
 
 
 def with_promise(
-    declared: Schema,
+    declared: privot.Schema,
     epsilon: float | None,
     delta: float,
     where: str | None,
     people: int | None,
     floor: float | None,
-) -> tuple[Schema, float | None, float]:
+) -> tuple[privot.Schema, float | None, float]:
     """Return the schema, ε and δ to calibrate by, given the options of a promise.
 
     Any of `--where`, `--people` and `--floor`, with `--epsilon`, makes a promise of ε and δ: it is added
@@ -179,20 +177,19 @@ def with_promise(
 def load_local(path: Path, remedy: str) -> LocalModel:
     """Load a model that was learned from reports; refuse any other."""
     from privot.local import LocalModel
-    from privot.models import load
 
-    if not isinstance(model := load(path), LocalModel):
+    if not isinstance(model := privot.load(path), LocalModel):
         raise PrivotError(f"{path} was not learned from reports: {remedy}")
     return model
 
 
-def load_generative(path: Path, remedy: str) -> Model:
+def load_generative(path: Path, remedy: str) -> privot.Model:
     """Load a model that can be sampled without cost; refuse others."""
-    from privot.models import Model, kind_of, load
+    from privot.models import kind_of
 
     if kind_of(path) == "integral":
         raise PrivotError(f"{path} is an integral model, whose draws cost budget: {remedy}")
-    if not isinstance(model := load(path), Model):
+    if not isinstance(model := privot.load(path), privot.Model):
         raise PrivotError(f"{path} learned no distribution of records: there is nothing to draw")
     return model
 
@@ -206,7 +203,7 @@ def open_releases(
     replace: bool,
     inputs: Sequence[Path] | None = None,
     one_by_one: bool = False,
-) -> list[Release | Counts]:
+) -> list[privot.Release | privot.Counts]:
     """Open counts and releases, and count those of maps and tables.
 
     Impossible reports are left out, and listed in files beside the outputs.

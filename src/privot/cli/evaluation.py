@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer import Argument, Option
 
-from privot.cli.console import (
-    FailOn,
-    Force,
-    Ignore,
-    SchemaFile,
-    Separator,
-    Target,
-    fail_by_verdict,
-    load_generative,
-    load_local,
-    note,
-    print_verdict,
-    record_form,
-    require_fail_on,
-    step_bar,
-)
+import privot
+from privot.cli import console
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice, require_count, require_seed
 from privot.core.files import claim_file, claim_folder, replacing_folder
 from privot.privacy.rounding import at_most, exactly
@@ -36,7 +22,6 @@ if TYPE_CHECKING:
     from privot.randomizer import Plan
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
-    from privot.schema import Schema
     from privot.schema.promise import Promise
 
 
@@ -44,13 +29,13 @@ def check(
     model: Path = Argument(help="Folder of the model."),
     release: Path = Argument(help="Reports or counts that it was fitted to, or later ones."),
     held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
-    target: Target = None,
+    target: console.Target = None,
     output: Path | None = Option(
         None, "-o", "--output", help="Page of the results; none by default."
     ),
     seed: int = Option(0, help="Seed of the rehearsals."),
     as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Say what a table's model may be used for, by reports alone: no real record is needed.
 
@@ -61,18 +46,16 @@ def check(
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
-    from privot.evaluation import check as check_model
-    from privot.randomizer import Counts, Release
     from privot.randomizer.reports.counts import is_counts
     from privot.report import write_check_report
 
     if output is not None:
         claim_file(output, inputs=[model, release], suffixes=(".html",), force=force)
     require_seed(seed)
-    loaded = load_local(model, "compare it with real records by `privot evaluate`")
-    reports = Counts.load(release) if is_counts(release) else Release.load(release)
-    with step_bar("checking") as progress:
-        found = check_model(
+    loaded = console.load_local(model, "compare it with real records by `privot evaluate`")
+    reports = privot.Counts.load(release) if is_counts(release) else privot.Release.load(release)
+    with console.step_bar("checking") as progress:
+        found = privot.check(
             loaded, reports, held_out=held_out, target=target, seed=seed, progress=progress
         )
     if output is not None:
@@ -82,7 +65,7 @@ def check(
         print(json.dumps({"verdict": verdict} | found.to_dict()))
         return
     print(f"{model}: checked by {found.num_reports:,} reports, {found.guarantee}")
-    print_verdict(found.verdict, "by the reports alone")
+    console.print_verdict(found.verdict, "by the reports alone")
     if output is not None:
         print(f"\n{output}: written")
 
@@ -101,11 +84,11 @@ def evaluate(
         500_000, help="Real records to compare at most, drawn uniformly from more."
     ),
     seed: int = Option(0, help="Seed of the samples compared."),
-    separator: Separator = ",",
-    ignore: Ignore = None,
+    separator: console.Separator = ",",
+    ignore: console.Ignore = None,
     as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
-    fail_on: FailOn = None,
-    force: Force = False,
+    fail_on: console.FailOn = None,
+    force: console.Force = False,
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
 
@@ -113,32 +96,30 @@ def evaluate(
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
-    from privot.evaluation import evaluate as evaluate_model
-    from privot.report import write_report
     from privot.tables.record_files import open_records, sample_rows
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
-    require_fail_on(fail_on)
+    console.require_fail_on(fail_on)
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
     remedy = "draw records by `privot integral sample`, and compare the tables by privot.evaluate"
-    loaded = load_generative(model, remedy)
-    records = open_records(against, loaded.schema, record_form(separator, ignore))
+    loaded = console.load_generative(model, remedy)
+    records = open_records(against, loaded.schema, console.record_form(separator, ignore))
     real, num_held = sample_rows(records, most_real, seed)
     if num_held > real.num_rows:
-        note(
+        console.note(
             f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
-    found = evaluate_model(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    found = privot.evaluate(loaded, real, target=target, num_rows=num_rows, seed=seed)
     if fail_on is not None and not found.verdict:
         raise PrivotError(
             f"--fail-on {fail_on}: places and images alone have distances and no verdict: leave it out, "
             "and read them with --json"
         )
     comparison, prediction, label = found.comparison, found.prediction, found.label
-    write_report(found, output, num_held=num_held)
-    note("what follows, and the report, depend on real records: they are not private")
+    privot.write_report(found, output, num_held=num_held)
+    console.note("what follows, and the report, depend on real records: they are not private")
     if as_json:
         numbers = {
             "verdict": [asdict(finding) for finding in found.verdict],
@@ -151,9 +132,9 @@ def evaluate(
         for name, fact in found.summary().items():
             print(f"{name}: {fact}")
         if found.verdict:
-            print_verdict(found.verdict, "against real records, not private")
+            console.print_verdict(found.verdict, "against real records, not private")
         print(f"\n{output}: written")
-    fail_by_verdict(found.verdict, fail_on)
+    console.fail_by_verdict(found.verdict, fail_on)
 
 
 # `privot plan`: expected errors before there are reports. Only simulations need PyTorch.
@@ -169,7 +150,7 @@ _MEASURES = {
 
 
 def plan(
-    schema: SchemaFile,
+    schema: console.SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one whole report."),
     people: int | None = Option(None, help="How many people (or units of the schema) will report."),
     where: list[str] | None = Option(
@@ -199,7 +180,7 @@ def plan(
     ),
     seed: int = Option(0, help="With --simulate or --where: of people and fits."),
     as_json: bool = Option(False, "--json", help="Print the plan as JSON."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
 
@@ -215,7 +196,6 @@ def plan(
     The same ε where others are trusted: privot plan schema.toml --epsilon 1 --people 200000 --where all
     """
     from privot.randomizer import plan_reports
-    from privot.schema import Schema
 
     if where is not None:  # errors at places of trust
         if rehearse:
@@ -233,15 +213,15 @@ def plan(
         simulation = _Simulation(schema, like, rehearsals or 3, seed, simulate, force)
         _simulate(simulation, simulate, epsilon, people)
         return
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     overall = plan_reports(declared, epsilon, people, target_error=target_error)
     command = _calibrate_command(schema, overall)
     fitted = None
     if rehearse or like is not None:
         from privot.forecast.fits import forecast_fit
 
-        model = None if like is None else load_local(like, "give a model by `privot fit`")
-        with step_bar("rehearsing") as progress:
+        model = None if like is None else console.load_local(like, "give a model by `privot fit`")
+        with console.step_bar("rehearsing") as progress:
             fitted = forecast_fit(declared, epsilon, people, like=model, progress=progress)
     if as_json:
         fit_fields = {} if fitted is None else {"fit": asdict(fitted)}
@@ -280,14 +260,13 @@ class _Simulation(NamedTuple):
             inputs = [self.schema, *([] if self.like is None else [self.like])]
             claim_folder(self.output, written, inputs=inputs, force=self.force)
 
-    def arguments(self, declared: Schema) -> dict[str, Any]:
+    def arguments(self, declared: privot.Schema) -> dict[str, Any]:
         """Read the model or table, and return the arguments of the simulating function."""
-        from privot.models import load
-        from privot.tables.files import read_table
-
         prior: Any = None
-        if self.like is not None:
-            prior = load(self.like) if self.like.is_dir() else read_table(self.like, declared)
+        if self.like is not None and self.like.is_dir():
+            prior = privot.load(self.like)
+        elif self.like is not None:
+            prior = privot.read_table(self.like, declared)
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 
@@ -308,9 +287,8 @@ def _plan_trust(
     """
     from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_FILES, write_trust
-    from privot.schema import Schema
 
-    declared, output = Schema.load(simulation.schema), simulation.output
+    declared, output = privot.Schema.load(simulation.schema), simulation.output
     promise = declared.promise
     for name in where:
         require_choice("--where", name, ("all", *PLACES))
@@ -326,7 +304,7 @@ def _plan_trust(
         epsilons = [each for each in epsilons if each <= floor]
     promises = promises_at(epsilons, people, where=places, delta=delta, floor=floor)
     arguments = simulation.arguments(declared)
-    with step_bar("rehearsing") as progress:
+    with console.step_bar("rehearsing") as progress:
         found = forecast_trust(declared, promises, people, progress=progress, **arguments)
     if output is not None:
         with replacing_folder(output) as folder:
@@ -374,7 +352,7 @@ def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> No
         )
         lines.append(_Line(cells, TRUSTED[row.where]))
     _print_table(lines)
-    print(f"\nwithout noise: {plan.floor[plan.measure]:.4f}")
+    print(f"\nwithout noise: {plan.without_noise[plan.measure]:.4f}")
     for row in plan.rows:
         if row.refused:
             print(f"{row.where} at ε = {at_most(row.epsilon)} is refused: {row.refused}")
@@ -388,12 +366,11 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     """Simulate a campaign, print its errors, and write a page of its answer to `output`."""
     from privot.forecast.simulation import STAMP, simulate_campaign
     from privot.report.pages import ERROR_NAMES, SIMULATED_FILES, write_rehearsal
-    from privot.schema import Schema
 
-    declared = Schema.load(simulation.schema)
+    declared = privot.Schema.load(simulation.schema)
     simulation.claim(SIMULATED_FILES)
     arguments = simulation.arguments(declared)
-    with step_bar("rehearsing") as progress:
+    with console.step_bar("rehearsing") as progress:
         found = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
     with replacing_folder(output) as folder:
         write_rehearsal(folder, found, epsilon, people)

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Option
 
-from privot.cli.console import (
-    Force,
-    Target,
-    counted,
-    load_generative,
-    note,
-    open_releases,
-    print_quarantined,
-    print_verdict,
-    row_bar,
-    step_bar,
-    training_bar,
-)
+import privot
+from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, require_place
 from privot.core.processes import is_first
@@ -31,7 +20,6 @@ if TYPE_CHECKING:
     from privot.aggregated import SumRelease
     from privot.local import LocalModel
     from privot.local.releases import Reports
-    from privot.randomizer import Counts, Randomizer
     from privot.training import Interrupted
 
 
@@ -51,7 +39,7 @@ def collect(
     key: Path | None = Option(
         None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Put many devices' reports into one release; all must be of the same randomizer.
 
@@ -69,7 +57,6 @@ def collect(
     from privot.collector import collect_files
     from privot.collector.analyst import collect_batch
     from privot.collector.collecting import quarantine_of
-    from privot.randomizer import Randomizer
 
     inputs = [*releases] if randomizer is None else [*releases, randomizer]
     if counted and output.name == "release.parquet":
@@ -77,7 +64,7 @@ def collect(
     claim_file(output, inputs=inputs, suffixes=() if counted else (".parquet",), force=force)
     quarantine = quarantine or quarantine_of(output)
     claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
-    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
     if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
     if counted and (sums := _open_sums(releases)):
@@ -106,20 +93,19 @@ def collect(
     else:
         done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
         guarantee = done.randomizer.guarantee
-    print_quarantined(done)
+    console.print_quarantined(done)
     print(f"{output}: {done.num_reports:,} reports, {guarantee}")
 
 
 def _counts_of(
     context: typer.Context,
     sources: list[Path],
-    made_by: Randomizer | None,
+    made_by: privot.Randomizer | None,
     quarantine: Path,
     options: dict[str, Any],
-) -> Counts:
+) -> privot.Counts:
     """Count releases, and what is collected from other files first, and add up counts."""
     from privot.collector import collect_files
-    from privot.randomizer import Counts, count
     from privot.randomizer.reports.counts import is_counts
     from privot.randomizer.reports.rows import is_release
 
@@ -133,11 +119,13 @@ def _counts_of(
         paths.append(folder / "release.parquet")
         strict = options["strict"]
         done = collect_files(loose, paths[-1], made_by, quarantine=quarantine, strict=strict)
-        print_quarantined(done)
+        console.print_quarantined(done)
     stem = quarantine.name.removesuffix(".csv").removesuffix(".quarantine")
     beside = [quarantine.with_name(f"{stem}.{number}") for number in range(len(paths))]
-    found = open_releases(context, paths, beside, **options)
-    first, *others = (each if isinstance(each, Counts) else count(each) for each in found)
+    found = console.open_releases(context, paths, beside, **options)
+    first, *others = (
+        each if isinstance(each, privot.Counts) else privot.count(each) for each in found
+    )
     if made_by is not None and first.randomizer.to_json() != made_by.to_json():
         raise PrivotError(f"{paths[0]} is of another randomizer than -r: leave it out, or -r")
     return first.merge(*others)
@@ -158,7 +146,7 @@ def fit(
         help="Refuse a release with reports that its randomizer cannot have made.",
     ),
     with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
-    target: Target = None,
+    target: console.Target = None,
     waves: bool = Option(
         False,
         "--waves",
@@ -174,7 +162,7 @@ def fit(
     panel: Path | None = Option(
         None, help="panel.json of the waves: who reports when, for the guarantee of all together."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
@@ -197,17 +185,16 @@ def fit(
     For waves: privot fit wave-*.parquet --start 2026-01-05 --every 7 -o model/
     """
     from privot.cli.waves import WaveTimes, learn_waves
-    from privot.local import FitSettings
-    from privot.local import fit as fit_model
-    from privot.models import FILES
-    from privot.randomizer import Release
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
-    settings, wave_times = FitSettings(**context.obj), WaveTimes(times, start, every, onto, panel)
+    settings, wave_times = (
+        privot.FitSettings(**context.obj),
+        WaveTimes(times, start, every, onto, panel),
+    )
     if sums := _open_sums(release):
-        claim_folder(output, FILES, inputs=release, force=force)
-        learned = fit_model(sums, settings)
+        claim_folder(output, privot.models.FILES, inputs=release, force=force)
+        learned = privot.fit(sums, settings)
         learned.save(output)
         print(f"{output}: learned from the sums of {len(sums):,} reports, {learned.guarantee}")
         return
@@ -224,12 +211,14 @@ def fit(
         )
     if is_first():
         # A resumed fit replaces the model that the interrupted fit has saved.
-        claim_folder(output, FILES, inputs=release, force=force or checkpoint.exists())
+        claim_folder(
+            output, privot.models.FILES, inputs=release, force=force or checkpoint.exists()
+        )
     # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()
     one_by_one = settings.estimator == "generator"
-    reports = open_releases(
+    reports = console.open_releases(
         context, release, beside, strict=strict, replace=replace, one_by_one=one_by_one
     )
     if target is not None:
@@ -238,9 +227,9 @@ def fit(
         from privot.evaluation.target_check import require_target
 
         require_target(reports[-1].schema, target)
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         try:
-            model = fit_model(
+            model = privot.fit(
                 reports, settings, device=device, checkpoint=checkpoint, resume=resume,
                 progress=progress,
             )  # fmt: skip
@@ -261,7 +250,7 @@ def fit(
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
     if with_check and model.made_with["estimator"] == "latent_classes":
         _check(model, reports, output, settings.seed, target)
-    if isinstance(reports[-1], Release) and model.schema.images:
+    if isinstance(reports[-1], privot.Release) and model.schema.images:
         from privot.report import write_image_fit_report
 
         write_image_fit_report(output / "report.html", model, reports[-1])
@@ -281,18 +270,17 @@ def _check(
     model: LocalModel, reports: list[Reports], output: Path, seed: int, target: str | None
 ) -> None:
     """Check a table's model by its reports, print the verdict, and store it with the model."""
-    from privot.evaluation import check
     from privot.report import write_check_report
 
     try:
-        with step_bar("checking") as progress:
-            found = check(model, reports, target=target, seed=seed, progress=progress)
+        with console.step_bar("checking") as progress:
+            found = privot.check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Releases of earlier schemas may not fit the check; the model is saved without a verdict.
-        note(f"the model was not checked: {error}")
+        console.note(f"the model was not checked: {error}")
         return
     found.recorded(model).save(output)
-    print_verdict(found.verdict, "by the reports alone")
+    console.print_verdict(found.verdict, "by the reports alone")
     write_check_report(found, model, output / "report.html")
     print(f"\n{output / 'report.html'}: the same, with every column and pair")
 
@@ -303,7 +291,7 @@ def _save_interrupted(interruption: Interrupted, output: Path, checkpoint: Path)
         interruption.model.save(output)
         print(f"{output}: what was learned until now, {interruption.model.guarantee}")
     if checkpoint.exists():
-        note("run again with --resume to continue")
+        console.note("run again with --resume to continue")
 
 
 def sample(
@@ -323,17 +311,17 @@ def sample(
         "for one column.",
     ),
     time: str | None = Option(None, help="Time, for a model of waves; the last by default."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Draw synthetic records from a model.
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.tables.files import STREAMED, check_output, write_pieces, write_table
+    from privot.tables.files import STREAMED, check_output, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
-    loaded = load_generative(model, f"privot integral sample {model}")
+    loaded = console.load_generative(model, f"privot integral sample {model}")
     if time is not None:
         from privot.local import WaveModel
 
@@ -351,11 +339,13 @@ def sample(
             raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
         condition.setdefault(column, []).append(value)
     if output.name.endswith(STREAMED) and not loaded.schema.images:
-        with row_bar() as progress:
-            pieces = counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
+        with console.row_bar() as progress:
+            pieces = console.counted(loaded.pieces(num_rows, seed, condition), num_rows, progress)
             write_pieces(pieces, output)
     else:
-        write_table(loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema)
+        privot.write_table(
+            loaded.sample(num_rows, seed=seed, where=condition), output, loaded.schema
+        )
     print(f"{output}: {num_rows:,} synthetic records, {loaded.guarantee}")
 
 
@@ -394,7 +384,7 @@ def demo(
     verify: str | None = Option(
         None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
     ),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Recover where people live from locations that were randomized one by one; or how they write.
 
@@ -402,8 +392,6 @@ def demo(
 
     A public data set to try things on: privot demo --fetch mnist --data data
     """
-    from privot.local import FitSettings
-
     if address is not None and fetch is None:
         raise PrivotError("--address is where to fetch from: give --fetch, or leave it out")
     if fetch is not None or verify is not None:
@@ -414,7 +402,7 @@ def demo(
     claim_folder(output, _DEMO_FILES, force=force)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    given["settings"] = FitSettings(**context.obj)
+    given["settings"] = privot.FitSettings(**context.obj)
     lines = _demo_digits(output, given, data) if images else _demo_homes(output, given)
     print("\n   " + "\n   ".join(lines))
     print(f"\n   look at {output / 'report.html'}")
@@ -423,7 +411,7 @@ def demo(
 def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
     from privot.demo.homes import run_demo
 
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         metrics = run_demo(output, **given, progress=progress)
     floor = "two honest samples"
     width = len(floor)
@@ -442,7 +430,7 @@ def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
 def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
     from privot.demo.digits import run_image_demo
 
-    with training_bar(then="") as progress:
+    with console.training_bar(then="") as progress:
         metrics = run_image_demo(output, **given, data=data, progress=progress)
     return [
         "share of held-out real digits that a classifier recognizes, trained",
@@ -462,7 +450,7 @@ def _datasets(
     if fetched is not None:
         if data is None:
             raise PrivotError("--data is missing: name the folder of data sets to fetch into")
-        print(fetch(fetched, data, address=address, say=note))
+        print(fetch(fetched, data, address=address, say=console.note))
     if verified is not None:
         images = load_images(verified, data)
         height, width = images.x_train.shape[1:]

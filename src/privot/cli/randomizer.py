@@ -17,21 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from typer import Argument, Exit, Option
 
-from privot.cli.console import (
-    Floor,
-    Force,
-    Ignore,
-    People,
-    ReportColumns,
-    SchemaFile,
-    Separator,
-    complain,
-    load_local,
-    note,
-    record_form,
-    row_bar,
-    with_promise,
-)
+import privot
+from privot.cli import console
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, claim_folder, read_text, replacing_folder, require_place
 from privot.device.exact import ExactLaw, Ratio, check_randomizer, exp_below
@@ -41,22 +28,20 @@ from privot.waves import Panel
 if TYPE_CHECKING:
     from privot.aggregated import Encoder
     from privot.audit import RandomizerAudit
-    from privot.randomizer import Randomizer
-    from privot.schema import Schema
 
 
 def calibrate(
-    schema: SchemaFile,
+    schema: console.SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
     delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
     where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
-    people: People = None,
+    people: console.People = None,
     proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
-    floor: Floor = None,
+    floor: console.Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
-    report_columns: ReportColumns = None,
+    report_columns: console.ReportColumns = None,
     share: list[str] | None = Option(
         None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
     ),
@@ -69,7 +54,7 @@ def calibrate(
         None, help="A model of the first people's reports: dependent pairs are reported more often."
     ),
     as_json: bool = Option(False, "--json", help="Print the expected noise as JSON."),
-    force: Force = False,
+    force: console.Force = False,
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
@@ -78,25 +63,24 @@ def calibrate(
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
-    from privot.randomizer import Randomizer, randomizer_from_noise
-    from privot.schema import Schema
+    from privot.randomizer import randomizer_from_noise
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _read_shares(share or [])
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     if noise is not None and (declared.promise is not None or where or people or floor):
         raise PrivotError(
             "--noise promises what it gives: leave out [promise], --where, --people and --floor"
         )
     if declared.promise is None and (epsilon is None) == (noise is None):
         raise PrivotError("give --epsilon, or --noise instead of it, or declare [promise]")
-    declared, epsilon, delta = with_promise(declared, epsilon, delta, where, people, floor)
+    declared, epsilon, delta = console.with_promise(declared, epsilon, delta, where, people, floor)
     if epsilon is None and declared.promise and declared.promise.where == "aggregated":
         return _calibrate_encoder(declared, schema, output, force, proofs)
     if proofs:
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
-        randomizer = Randomizer.calibrate(
+        randomizer = privot.Randomizer.calibrate(
             declared, epsilon, delta, report=report, mechanism=mechanism,
             report_columns=report_columns, shares=shares,
         )  # fmt: skip
@@ -109,15 +93,15 @@ def calibrate(
     if pilot is not None:
         randomizer = _weighed_by_pilot(randomizer, pilot)
     if shares and report == "auto" and randomizer.joint is None:
-        note("columns with --share are reported one by one, and so are all others")
+        console.note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
-        complain(
+        console.complain(
             f"warning: {output} is replaced: devices that hold the old one go on making its reports, "
             "which are collected and fitted apart from those of the new one"
         )
     randomizer.save(output)
     if randomizer.marginals_only:
-        complain(
+        console.complain(
             "warning: one column a person identifies marginals only: for joint structure use 2"
         )
     expected = randomizer.expected_noise()
@@ -138,12 +122,12 @@ def calibrate(
             print(f"    {row['reason']}")
 
 
-def _weighed_by_pilot(randomizer: Randomizer, pilot: Path) -> Randomizer:
+def _weighed_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Randomizer:
     """Return the randomizer with forms weighted by how strongly pairs depend in a pilot's model."""
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
-    model = load_local(pilot, "give --pilot a model by `privot fit`")
+    model = console.load_local(pilot, "give --pilot a model by `privot fit`")
     return weight_pairs(randomizer, pair_weights(model))
 
 
@@ -164,7 +148,9 @@ def _read_shares(given: list[str]) -> dict[str, float]:
     return shares
 
 
-def _calibrate_encoder(schema: Schema, path: Path, output: Path, force: bool, proofs: bool) -> None:
+def _calibrate_encoder(
+    schema: privot.Schema, path: Path, output: Path, force: bool, proofs: bool
+) -> None:
     """Choose the noise of two servers, and write the encoder."""
     from privot.aggregated import Encoder
 
@@ -191,14 +177,13 @@ def sign(
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
-    from privot.randomizer import Randomizer
     from privot.randomizer.signing import new_key, public_key, read_key, signature_path
     from privot.randomizer.signing import sign as sign_file
 
     try:
         Panel.load(file)
     except PrivotError:
-        Randomizer.load(file)  # refuses a file that is neither, or was altered
+        privot.Randomizer.load(file)  # refuses a file that is neither, or was altered
     if create:
         new_key(key)
     private_key = read_key(key)
@@ -231,8 +216,8 @@ def privatize(
         "given away meanwhile have then reported twice, and spent the budget twice.",
     ),
     shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
-    separator: Separator = ",",
-    ignore: Ignore = None,
+    separator: console.Separator = ",",
+    ignore: console.Ignore = None,
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
 
@@ -244,7 +229,6 @@ def privatize(
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
-    from privot.randomizer import Randomizer
     from privot.randomizer.privatize import privatize_records
     from privot.randomizer.publishing import Left
     from privot.tables.record_files import open_records
@@ -252,27 +236,27 @@ def privatize(
     to_pipe = str(output) == "-"
     if not to_pipe:
         require_place(output, [path for path in (table, randomizer) if str(path) != "-"])
-    form = record_form(separator, ignore)
+    form = console.record_form(separator, ignore)
     if resume and discard:
         raise PrivotError("--resume and --discard exclude each other: give one")
     left: Left = "resume" if resume else "discard" if discard else "refuse"
     if (encoder := _encoder_in(randomizer)) is not None:
         return _encode_records(encoder, table, output, [table, randomizer])
-    loaded = Randomizer.load(randomizer)
-    with row_bar() as progress:
+    loaded = privot.Randomizer.load(randomizer)
+    with console.row_bar() as progress:
         made = privatize_records(
             loaded, open_records(table, loaded.schema, form),
             sys.stdout.buffer if to_pipe else output, left=left, part_rows=shard_rows,
-            progress=progress, log=note,
+            progress=progress, log=console.note,
         )  # fmt: skip
     outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
-        note(
+        console.note(
             f"values outside their bounds were moved to them: {outside}. "
             "This count is not private: it is for you, and not in the release."
         )
     before = f" ({made.resumed_rows:,} of them by the run before)" if made.resumed_rows else ""
-    say = note if to_pipe else print  # standard output has the reports
+    say = console.note if to_pipe else print  # standard output has the reports
     say(f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}")
 
 
@@ -330,9 +314,8 @@ def audit(
             raise PrivotError("--exact draws nothing: leave out --draws")
         raise Exit(_audit_exactly(randomizer, as_json))
     from privot.audit import audit_randomizer, stated_guarantee
-    from privot.randomizer import Randomizer
 
-    loaded = Randomizer.load(randomizer)
+    loaded = privot.Randomizer.load(randomizer)
     promised = stated_guarantee(randomizer.read_text(encoding="utf-8"))
     result = audit_randomizer(loaded, promised, num_draws=draws, confidence=confidence)
     if as_json:

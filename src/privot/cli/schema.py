@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer import Argument, Exit, Option
 
+import privot
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
 from privot.core.files import claim_file, read_text, write_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
-    from privot.schema import Schema
     from privot.schema.columns.column import CodedColumn
     from privot.schema.drafts import DraftColumn
 
@@ -41,14 +41,12 @@ def check(
 
     Example: privot schema check schema.toml --against people.csv
     """
-    from privot.schema import Schema
-
     if metadata is not None:
         if as_json or against is not None:
             raise PrivotError("--metadata writes a file: leave out --json and --against")
         _export_metadata(schema, metadata, force)
         return
-    declared = Schema.load(schema)
+    declared = privot.Schema.load(schema)
     if against is not None:
         if as_json:
             raise PrivotError("--json prints the schema, --against reads records: give one of them")
@@ -72,7 +70,7 @@ def _alphabet(column: CodedColumn) -> str:
     return f"reported as one of {len(column.labels)}: {examples}{more}"
 
 
-def _print_schema(schema: Schema) -> None:
+def _print_schema(schema: privot.Schema) -> None:
     print(f"one record belongs to one {schema.unit} and has {len(schema.columns)} columns")
     for name, column in schema.columns.items():
         if name in schema.coded:
@@ -90,7 +88,9 @@ def _print_schema(schema: Schema) -> None:
         print(f"  {name}: {schema.declared[name].kind}, never reported: computed by a rule")
 
 
-def _check_records(schema: Schema, against: Path, separator: str, ignore: list[str] | None) -> None:
+def _check_records(
+    schema: privot.Schema, against: Path, separator: str, ignore: list[str] | None
+) -> None:
     """Print everything that is wrong with records; exit with code 1 if anything is."""
     from privot.tables.record_files import check_records, open_records
 
@@ -165,7 +165,6 @@ def new(
 
 
 def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> None:
-    from privot.schema import Schema
     from privot.schema.drafts import read_declaration, write_draft
 
     claim_file(output, suffixes=(".toml",), force=force)
@@ -174,7 +173,7 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
         note("nothing was declared, and nothing written")
         raise Exit(1)
     text = write_draft(declared, rules=rules)
-    num_columns = len(Schema.from_toml(text).declared)
+    num_columns = len(privot.Schema.from_toml(text).declared)
     write_file(output, text)
     print(f"{output}: {num_columns} columns; for what is reported: privot schema check {output}")
 
@@ -202,11 +201,10 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
 
 
 def _export_metadata(schema: Path, output: Path, force: bool) -> None:
-    from privot.schema import Schema
     from privot.schema.drafts import write_metadata
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    write_file(output, write_metadata(Schema.load(schema)))
+    write_file(output, write_metadata(privot.Schema.load(schema)))
     print(f"{output}: SDV's metadata of {schema}")
 
 
@@ -247,7 +245,6 @@ def _ask_column(name: str) -> DraftColumn | None:
     """Prompt for one column until it is valid; return None to leave it out."""
     from pydantic import ValidationError
 
-    from privot.schema import Schema
     from privot.schema.drafts import DraftColumn
 
     while True:
@@ -261,7 +258,7 @@ def _ask_column(name: str) -> DraftColumn | None:
         if fields["kind"] != "identifier" and typer.confirm("  May it be missing?", default=False):
             fields["nullable"] = True
         try:
-            schema = Schema.from_dict({"columns": {name: fields} | _REPORTED_COLUMN})
+            schema = privot.Schema.from_dict({"columns": {name: fields} | _REPORTED_COLUMN})
         except (PrivotError, ValidationError) as error:
             note(f"  {error}")
             continue
@@ -276,7 +273,7 @@ def _ask_column(name: str) -> DraftColumn | None:
 _REPORTED_COLUMN = {"(another)": {"kind": "boolean"}}
 
 
-def _show_column(name: str, schema: Schema) -> None:
+def _show_column(name: str, schema: privot.Schema) -> None:
     """Print how a declared column is reported, and values that samples may have."""
     import numpy as np
 

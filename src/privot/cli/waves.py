@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from typer import Argument, Option
 
+import privot
 from privot.cli.console import Force, note, open_releases, training_bar
 from privot.core.errors import PrivotError, printable
 from privot.core.files import claim_file, claim_folder, read_text, require_place
@@ -24,7 +25,7 @@ from privot.waves import DeviceLedger, Limit, Panel
 if TYPE_CHECKING:
     from privot.collector.waves import SealedWaves
     from privot.device.device import Record
-    from privot.local import FitSettings, WaveModel
+    from privot.local import WaveModel
 
 PublicKey = Annotated[
     str | None,
@@ -103,7 +104,6 @@ def show(
 
     For a model: privot waves show model/ --column uses --value yes
     """
-    from privot.randomizer import Randomizer
     from privot.randomizer.reports.shuffled import shuffled_promise
 
     if column is not None:
@@ -116,7 +116,7 @@ def show(
     if value is not None or as_json or panel.is_dir():
         raise PrivotError("--column is missing: name the column of the model whose trend to show")
     shown = Panel.load(panel)
-    made_by = None if randomizer is None else Randomizer.load(randomizer)
+    made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
     if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
         raise PrivotError("--reports is of waves of shuffled reports: give -r a randomizer of such")
     guarantee = None if made_by is None else made_by.panel_guarantee(shown, reports)
@@ -134,9 +134,8 @@ def show(
 
 
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
-    from privot.models import load
 
-    model = _require_wave_model(path, load(path))
+    model = _require_wave_model(path, privot.load(path))
     trend = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None
     if as_json:
@@ -274,7 +273,7 @@ class WaveTimes(NamedTuple):
 def learn_waves(
     context: typer.Context,
     waves: list[Path],
-    settings: FitSettings,
+    settings: privot.FitSettings,
     output: Path,
     times: WaveTimes,
     *,
@@ -284,15 +283,14 @@ def learn_waves(
     """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
     from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
-    from privot.models import FILES, load
-    from privot.report.panels import write_wave_report
+    from privot.report.pages import write_wave_report
 
     onto = times.onto
     require_place(output, waves)
     replaced = force or onto == output
-    before = None if onto is None else _require_wave_model(onto, load(onto))
+    before = None if onto is None else _require_wave_model(onto, privot.load(onto))
     panel = None if times.panel is None else Panel.load(times.panel)
-    claim_folder(output, FILES, inputs=waves, force=replaced)
+    claim_folder(output, privot.models.FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
     if sealed is None:
         paths, model_times = waves, _times(times, len(waves))

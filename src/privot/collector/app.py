@@ -35,12 +35,12 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
+import psycopg
 import uvicorn
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -66,6 +66,7 @@ from privot.collector.arrivals import (
     require_length,
 )
 from privot.collector.folder import FolderStore
+from privot.collector.postgres import SealedElsewhere
 from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
 from privot.collector.store import DELETED, DUPLICATE, INVALID, NEW, StoreFull, StoreStopped
 from privot.core.errors import PrivotError
@@ -408,30 +409,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's server, which stops applications at a signal: its own, and those of other servers.
+    """Uvicorn's server, which stops its application at a signal."""
 
-    Arguments:
-        config: Uvicorn's settings.
-        collector: Its application.
-        others: Servers of this process that stop with it; None for one that catches no signals.
-    """
-
-    def __init__(
-        self, config: uvicorn.Config, collector: Collector, others: Sequence[Server] | None
-    ) -> None:
-        super().__init__(config)
-        self._collector, self._others = collector, others
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Catch signals during a `with` block, unless another server does."""
-        with nullcontext() if self._others is None else super().capture_signals():
-            yield
+    collector: Collector
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Refuse reports from now on (503); the signal is not raised again at the orderly end."""
-        for server in (self, *(self._others or ())):
-            server._collector.stopping = server.should_exit = True
+        self.collector.stopping = self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -470,7 +454,9 @@ class Sealer:
         with self._lock:
             try:
                 outcome = self._sealed()
-            except (PrivotError, OSError) as error:
+            except SealedElsewhere:  # by another collector of the campaign, as it should be
+                return
+            except (PrivotError, OSError, psycopg.Error) as error:
                 self.log(f"not sealed, and nothing is lost: {error}")
                 return
         if outcome:
@@ -492,16 +478,14 @@ class Shuffler(Sealer):
     def _sealed(self) -> str:
         store, campaign = self.served.writer.store, self.served.campaign
         assert isinstance(campaign, ShuffledCampaign)
-        assert isinstance(store, FolderStore)
+        assert isinstance(store, FolderStore)  # as its command requires
         # A batch that broke off is finished first, and what came after it may be one by now.
         sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)
         return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
 
 def serve(
-    collectors: Sequence[tuple[Collector, socket.socket]],
-    sealers: Sequence[Sealer],
-    seal_seconds: float,
+    collector: Collector, listener: socket.socket, sealers: Sequence[Sealer], seal_seconds: float
 ) -> None:
     """Serve until a signal; then refuse new reports, answer waiting requests, and seal.
 
@@ -509,27 +493,26 @@ def serve(
     It ignores headers about the sender's address, which is not used.
 
     Arguments:
-        collectors: Applications, each with its listening socket.
+        collector: The application.
+        listener: Its listening socket.
         sealers: Sealers of the campaigns.
         seal_seconds: Seconds between sealings; 0 to seal only at the end.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    others = [Server(_config(each), each, None) for each, _ in collectors[1:]]
-    first = Server(_config(collectors[0][0]), collectors[0][0], others)
-    listening = zip([first, *others], collectors, strict=True)
+    server = Server(_config(collector))
+    server.collector = collector
 
     async def run() -> None:
         sealing = asyncio.create_task(_seal_repeatedly(sealers, seal_seconds))
         try:
-            await asyncio.gather(*(server.serve([socket]) for server, (_, socket) in listening))
+            await server.serve([listener])
         finally:
             sealing.cancel()
 
-    with asyncio.Runner(loop_factory=first.config.get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(run())
-    for collector, _ in collectors:
-        for served in collector.served:
-            served.writer.close()
+    for served in collector.served:
+        served.writer.close()
     for sealer in sealers:
         sealer.seal()
         sealer.served.writer.store.close()

@@ -12,7 +12,7 @@ the reports again.
 
 **Sealing** moves reports into shards of a release. It first marks unsealed ones with its number, in one
 statement, and takes the marked ones; so an interrupted sealing takes the same reports again. Sealed
-reports stay in the table: their ids stay known. An advisory lock lets one server seal at a time.
+reports stay in the table: their ids stay known. An advisory lock lets one server seal until it stops.
 
 **Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
 report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
@@ -118,6 +118,10 @@ _COPY_HEAD, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _PIECE_ROWS = 2**14  # reports that are read at a time
 
 
+class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
+    """Another server of the campaign seals its records, and will until it stops."""
+
+
 class PostgresStore:
     """Store of one campaign's reports in PostgreSQL.
 
@@ -139,7 +143,7 @@ class PostgresStore:
             self._connected()
         except psycopg.Error as error:
             raise PrivotError(
-                f"--store: the database cannot be used ({_first_line(error)}): check its "
+                f"--store: the database cannot be used ({' '.join(str(error).split())}): check its "
                 "address and rights"
             ) from None
 
@@ -276,7 +280,7 @@ class PostgresStore:
         """Return the connection for appending; open a new one, and check `fsync`, if there is none."""
         if self._connection is None or self._connection.closed:
             connection = psycopg.connect(self._address, autocommit=True)
-            if _one(connection, "SHOW fsync") != "on":
+            if not _one(connection, "SELECT current_setting('fsync')::boolean"):
                 connection.close()
                 raise PrivotError(
                     "--store: the database runs with fsync = off, and would lose what was acknowledged: "
@@ -332,7 +336,7 @@ class PostgresStore:
             try_lock = "SELECT pg_try_advisory_lock(%s, %s)"
             if not _one(connection, try_lock, (_SEAL_LOCK, self._campaign)):
                 connection.close()
-                raise PrivotError("another server seals this campaign: let one of them do it")
+                raise SealedElsewhere("another server seals this campaign: stop that one first")
             self._sealer = connection
         return self._sealer
 
@@ -357,8 +361,3 @@ def _one(
     row = connection.execute(query, values).fetchone()
     assert row is not None
     return row[0]
-
-
-def _first_line(error: psycopg.Error) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

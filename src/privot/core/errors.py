@@ -11,6 +11,7 @@ one line of error. An argument has the same limit in every function and command.
 import importlib
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex
@@ -130,6 +131,15 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise PrivotError unless the value is one of the choices."""
     if value not in choices:
         raise PrivotError(f"{name} is {value!r}: choose one of {', '.join(choices)}")
+
+
+def require_finite(name: str, value: float, *, positive: bool = False) -> None:
+    """Raise PrivotError unless value is finite and ≥ 0 (> 0 if `positive`)."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    # An integer may be larger than any float.
+    if not is_number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
+        wanted = "finite and positive" if positive else "finite and at least 0"
+        raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:

@@ -1,6 +1,4 @@
-"""Data for demos: MNIST, Fashion-MNIST and USPS, made-up handwriting, and home towns of made-up people.
-
-**Public data sets** (`load_images`, `fetch`):
+"""Public data sets for demos, read and fetched: MNIST, Fashion-MNIST and USPS.
 
 | name | images | source |
 |---|---|---|
@@ -22,17 +20,6 @@ bytes are requested (by HTTP Range; a server without ranges sends the whole file
 complete when all its files exist and their values have the known checksums. If they do not, the files
 that were fetched are removed, so that the next attempt starts anew; older files stay.
 
-**Handwriting** (`draw_digits`) simulates many people with different hands. The shapes are the 1 797
-digits that scikit-learn contains: bitmaps of 32 × 32 by 43 people, in which the ink of each block of
-4 × 4 was counted, from 0 to 16 (Alpaydin and Kaynak, *Optical recognition of handwritten digits*, 1998,
-UCI repository, CC BY 4.0). A fifth of the shapes is held out, and not transformed. Each person copies a
-random one of the others, rotated, slanted, stretched and moved by random amounts, on a sheet of 20 × 20
-pixels.
-
-**People** (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
-(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. The file describes towns,
-not persons: made-up people are drawn in proportion to population.
-
 References:
     LeCun, Cortes, Burges, *The MNIST database of handwritten digits* (1998), file formats.
 """
@@ -51,15 +38,11 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-from scipy import ndimage
 
-from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.errors import PrivotError
 from privot.core.files import cannot_write
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
@@ -339,125 +322,3 @@ def download(url: str, path: Path) -> None:
         if not (start and error.code == _PAST_THE_END):
             raise
     part.replace(path)
-
-
-# Handwriting.
-
-SIDE = 20  # pixels of a sheet
-MOST_PEOPLE = 10**7
-_FINE = 40  # pixels of an interpolated shape's side
-_HELD_OUT = 0.2  # share of the shapes
-_MARGIN = 1.15  # side of a sheet relative to that of a shape
-# Pixels up to the first value become white, from the second on black: counting had blurred strokes.
-_PAPER, _INK = 0.25, 0.85
-# Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
-_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
-_AT_ONCE = 4096  # digits that are transformed at once
-
-
-def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
-    """Draw digits as made-up people write them, and held-out digits that nobody copied.
-
-    The held-out digits are the same for all seeds.
-
-    Raises:
-        PrivotError: if scikit-learn is missing, or the number of people is out of range.
-
-    Examples:
-        >>> images = draw_digits(100)
-        >>> images.x_train.shape, images.x_test.shape
-        ((100, 20, 20), (359, 20, 20))
-    """
-    num_people = require_count("people", num_people, MOST_PEOPLE)
-    shapes, labels = _shapes()
-    order = np.random.default_rng(0).permutation(len(shapes))
-    held_out, copied = np.split(order, [int(_HELD_OUT * len(shapes))])
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(copied, num_people)
-    written = np.empty((num_people, SIDE, SIDE), np.uint8)
-    for start in range(0, num_people, _AT_ONCE):
-        chunk = chosen[start : start + _AT_ONCE]
-        written[start : start + _AT_ONCE] = _write(shapes[chunk], _hands(len(chunk), rng))
-    identity = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
-    test = _write(shapes[held_out], identity)
-    return LabeledImages("digits", written, labels[chosen], test, labels[held_out])
-
-
-def _shapes() -> tuple[np.ndarray, np.ndarray]:
-    """Return all digits (n, 40, 40), interpolated, from 0 to 1, and their labels (n,)."""
-    try:
-        loaded = import_module("sklearn.datasets").load_digits()
-    except ModuleNotFoundError:
-        raise PrivotError(
-            "the digits come with scikit-learn, which is not installed: pip install 'privot[evaluate]'"
-        ) from None
-    coarse = np.asarray(loaded.images, np.float32) / 16
-    factor = _FINE / coarse.shape[1]
-    # Cubic splines are linear and separable, so the interpolation is two matrix products.
-    units = np.eye(coarse.shape[1], dtype=np.float32)
-    along = ndimage.zoom(units, (1, factor), order=3, mode="grid-constant", grid_mode=True)
-    fine = along.T @ coarse @ along
-    return ((fine - _PAPER) / (_INK - _PAPER)).clip(0, 1), loaded.target.astype(np.uint8)
-
-
-def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]².
-
-    Each is the matrix, rotation times slant times stretches, and the shift as the last column.
-    """
-    turn, slant, tall, wide, down, right = rng.standard_normal((6, count))
-    cosine, sine = np.cos(_TURN * turn), np.sin(_TURN * turn)
-    turned = np.moveaxis(np.array([[cosine, -sine], [sine, cosine]]), 2, 0)
-    one, zero = np.ones(count), np.zeros(count)
-    slanted = np.moveaxis(np.array([[one, zero], [_SLANT * slant, one]]), 2, 0)
-    stretches = _MARGIN * np.exp(_STRETCH * np.stack([tall, wide], axis=1))
-    moves = 2 * _MOVE * np.stack([down, right], axis=1)
-    return np.concatenate([turned @ slanted * stretches[:, None], moves[:, :, None]], axis=2)
-
-
-def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
-    """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the sheet's pixels, in [−1, 1]
-    sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
-    # Row and column in the shape of each of the sheet's pixels (n, 2, side, side), 0 at a first center.
-    places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
-    places = places.reshape(len(shapes), 2, SIDE, SIDE)
-    # Bilinear interpolation between the four pixels around each place; the first is at or above its
-    # upper left. White beyond the shape: padding moves pixel i to i + 1.
-    padded = np.pad(shapes, ((0, 0), (1, 2), (1, 2)))
-    corner = np.floor(places).clip(-1, _FINE).astype(np.int64)
-    down, right = (places - corner).clip(0, 1).swapaxes(0, 1)
-    rows, columns = (corner + 1).swapaxes(0, 1)
-    index = np.arange(len(shapes))[:, None, None]
-
-    def between_columns(rows: np.ndarray) -> np.ndarray:
-        left, next_right = padded[index, rows, columns], padded[index, rows, columns + 1]
-        return np.asarray(left * (1 - right) + next_right * right)
-
-    above, below = between_columns(rows), between_columns(rows + 1)
-    return np.asarray(np.rint(255 * (above * (1 - down) + below * down)), np.uint8)
-
-
-# People.
-
-BOX = ((-8.7, 1.8), (49.8, 60.9))  # bounds of longitude and of latitude, in degrees
-PLACES_FILE = Path(__file__).with_name("places.csv")
-SCHEMA_TOML = f"""\
-unit = "person"
-
-[columns.home]
-kind = "vector"
-columns = ["longitude", "latitude"]
-bounds = {[list(limits) for limits in BOX]}
-"""
-
-
-def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Draw home towns of made-up people in proportion to population: longitude, latitude."""
-    num_people = require_count("people", num_people, MOST_ROWS)
-    places = pa_csv.read_csv(PLACES_FILE)
-    population = places["population"].to_numpy().astype(float)
-    town = np.random.default_rng(seed).choice(
-        len(population), size=num_people, p=population / population.sum()
-    )
-    return places.select(["longitude", "latitude"]).take(town)

@@ -4,6 +4,10 @@ Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: t
 whose scale at ε = 4 is half the width of the country, and the most informative mechanism at the same ε.
 Each is fitted by its best estimator. `mechanism="laplace"` runs only the papers' version: Laplace noise,
 and a generator trained by entropic optimal transport.
+
+**People** (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
+(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. The file describes towns,
+not persons: made-up people are drawn in proportion to population.
 """
 
 from __future__ import annotations
@@ -11,21 +15,20 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from privot.core.errors import PrivotError
-from privot.core.processes import num_threads
-from privot.demo.datasets import BOX, SCHEMA_TOML, draw_people
+from privot.core.errors import MOST_ROWS, require_choice, require_count
+from privot.core.processes import map_threads
 from privot.evaluation import sample_distance
 from privot.local import FitSettings, LocalModel, fit
 from privot.privacy.rounding import at_most
@@ -43,6 +46,16 @@ privot privatize people.csv --randomizer randomizer.json -o release.parquet
 privot fit release.parquet -o model/
 privot sample model/ --num-rows 10000 -o synthetic.csv
 privot evaluate model/ --against holdout.csv -o report.html"""
+BOX = ((-8.7, 1.8), (49.8, 60.9))  # bounds of longitude and of latitude, in degrees
+PLACES_FILE = Path(__file__).with_name("places.csv")
+SCHEMA_TOML = f"""\
+unit = "person"
+
+[columns.home]
+kind = "vector"
+columns = ["longitude", "latitude"]
+bounds = {[list(limits) for limits in BOX]}
+"""
 PAPERS = "laplace"
 _KINDS = ("auto", "window", PAPERS)
 _SCHEMA = Schema.from_toml(SCHEMA_TOML)
@@ -119,10 +132,7 @@ def run_demo(
         say: Callback for messages.
         progress: Callback after the steps of a generator.
     """
-    if mechanism not in _KINDS:
-        raise PrivotError(
-            f"mechanism {mechanism!r} does not report places on a map: use one of {', '.join(_KINDS)}"
-        )
+    require_choice("mechanism", mechanism, _KINDS)
     settings = settings or FitSettings()
     kinds = list(dict.fromkeys([PAPERS, mechanism]))
     if mechanism == PAPERS and settings.estimator == "auto":
@@ -135,12 +145,11 @@ def run_demo(
     say(f"2  each randomized their own location on their device: {releases[-1].guarantee}")
     named = " and ".join(randomizer.mechanisms["home"].kind for randomizer in randomizers)
     say(f"3  the curator, who sees only reports, learns from each mechanism's: {named}")
-    with Comparison(private) as comparison:
-        comparison.add_map(_points(draw_people(num_people, seed=settings.seed + 1)))  # the floor
-        comparison.add_reports(releases)
-        maps = [_learn(release, comparison, settings, progress) for release in releases]
-        say("4  samples of the model are compared with the truth, as only a demonstration can")
-        (floor, *learned), released = comparison.results()
+    maps = [_learn(release, settings, progress) for release in releases]
+    say("4  samples of the model are compared with the truth, as only a demonstration can")
+    others = _points(draw_people(num_people, seed=settings.seed + 1))
+    floor, *learned = measure_maps(private, [others, *(fitted.samples for fitted in maps)])
+    released = measure_reports(private, releases)
     distances = zip(maps, learned, released, strict=True)
     metrics = DemoMetrics(
         epsilon=epsilon,
@@ -158,15 +167,12 @@ def run_demo(
     return metrics
 
 
-def _learn(
-    release: Release, comparison: Comparison, settings: FitSettings, progress: Progress | None
-) -> _FittedMap:
-    """Fit a model, sample as many records as there are people, and begin to measure them."""
+def _learn(release: Release, settings: FitSettings, progress: Progress | None) -> _FittedMap:
+    """Fit a model, and sample as many records as there are people."""
     started = time.perf_counter()
     model = fit(release, settings, progress=progress)
     seconds = time.perf_counter() - started
     samples = _points(model.sample(len(release), seed=settings.seed))
-    comparison.add_map(samples)
     return _FittedMap(release, model, samples, seconds)
 
 
@@ -177,63 +183,38 @@ class Distances(NamedTuple):
     kilometers: float
 
 
-class _Task(NamedTuple):
-    """A distance that is computed by another thread, or by the main thread if no other has begun."""
-
-    compute: Callable[[], float]
-    future: Future[float]
-
-    def result(self) -> float:
-        """Return the distance, computed here if no other thread has begun."""
-        return self.compute() if self.future.cancel() else self.future.result()
+def measure_maps(truth: np.ndarray, maps: Sequence[np.ndarray]) -> list[Distances]:
+    """Return the distances of maps from the true one, all of points (n, 2) in degrees."""
+    units = _measure(to_unit(_DOMAIN, truth), [to_unit(_DOMAIN, each) for each in maps], repeats=3)
+    kilometers = _measure(to_kilometers(truth), map(to_kilometers, maps), repeats=1)
+    pairs = zip(units, kilometers, strict=True)
+    return [Distances(round(unit, 4), round(km, 1)) for unit, km in pairs]
 
 
-class Comparison:
-    """W₂ of maps and of reports from the truth, computed while the main thread fits models.
+def measure_reports(truth: np.ndarray, releases: Sequence[Release]) -> list[float]:
+    """Return the distances, in units, of reports, moved into the domain, from the truth."""
+    reports = [to_unit(_DOMAIN, _points(release.table)) for release in releases]
+    inside = map(_DOMAIN.unit.project, reports)
+    return [round(w2, 4) for w2 in _measure(to_unit(_DOMAIN, truth), inside, repeats=1)]
 
-    One core is left to the main thread, so that a fit takes no longer than alone. The computations
-    release Python's lock. Leaving the context cancels the computations that have not begun.
 
-    Arguments:
-        truth: Points (n, 2) in degrees.
-    """
+def _measure(truth: np.ndarray, samples: Iterable[np.ndarray], repeats: int) -> list[float]:
+    """Return the distance of each sample from the truth, computed in threads."""
+    # Several threads of BLAS would wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        distance = partial(sample_distance, y=truth, repeats=repeats)
+        return list(map_threads(distance, [(sample,) for sample in samples]))
 
-    def __init__(self, truth: np.ndarray) -> None:
-        self._units, self._kilometers = to_unit(_DOMAIN, truth), to_kilometers(truth)
-        self._pool = ThreadPoolExecutor(max(1, num_threads() - 1))
-        self._maps: list[tuple[_Task, _Task]] = []
-        self._reports: list[_Task] = []
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def _begin(self, points: np.ndarray, truth: np.ndarray, repeats: int) -> _Task:
-        compute = partial(sample_distance, points, truth, repeats=repeats)
-        return _Task(compute, self._pool.submit(compute))
-
-    def add_map(self, points: np.ndarray) -> None:
-        """Measure points (n, 2) in degrees, in units and in kilometers."""
-        units = self._begin(to_unit(_DOMAIN, points), self._units, repeats=3)
-        kilometers = self._begin(to_kilometers(points), self._kilometers, repeats=1)
-        self._maps.append((units, kilometers))
-
-    def add_reports(self, releases: Sequence[Release]) -> None:
-        """Measure the reports of each release in units, moved into the domain."""
-        for release in releases:
-            points = _DOMAIN.unit.project(to_unit(_DOMAIN, _points(release.table)))
-            self._reports.append(self._begin(points, self._units, repeats=1))
-
-    def results(self) -> tuple[list[Distances], list[float]]:
-        """Return the distances of maps and of reports, each in the order in which they were added."""
-        # Several threads of BLAS would wait for each other. The other threads take tasks in order, and
-        # the main thread takes them from the last one on.
-        with threadpool_limits(1, user_api="blas"):
-            maps = [(units.result(), km.result()) for units, km in reversed(self._maps)]
-            reports = [round(task.result(), 4) for task in self._reports]
-        return [Distances(round(units, 4), round(km, 1)) for units, km in reversed(maps)], reports
+def draw_people(num_people: int, seed: int) -> pa.Table:
+    """Draw home towns of made-up people in proportion to population: longitude, latitude."""
+    num_people = require_count("people", num_people, MOST_ROWS)
+    places = pa_csv.read_csv(PLACES_FILE)
+    population = places["population"].to_numpy().astype(float)
+    town = np.random.default_rng(seed).choice(
+        len(population), size=num_people, p=population / population.sum()
+    )
+    return places.select(["longitude", "latitude"]).take(town)
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:

@@ -24,16 +24,7 @@ from typing import Any, NoReturn, Self
 
 from privot.core.errors import PrivotError
 from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
-from privot.wire.draws import (
-    NextWord,
-    Program,
-    below,
-    choose,
-    joint_draws,
-    split_draws,
-    system_word,
-    weighted,
-)
+from privot.wire import draws
 from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
@@ -212,21 +203,21 @@ class JointPart:
         num_sheets: Number of sheets, which are pairs of a form and a view.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: draws.Program) -> None:
         self.num_bytes = 0
         if joint := program["joint"]:
-            self._joint, self.draws = joint, joint_draws(program)
+            self._joint, self.draws = joint, draws.joint_draws(program)
             self.num_sheets = len(joint["forms"]) * int(joint["views"])
             longest = max(draw.num_bytes for draw in self.draws.values())
             self.num_bytes = number_bytes(self.num_sheets) + longest
 
-    def draw(self, encoded: Mapping[str, Any], word: NextWord) -> bytes:
+    def draw(self, encoded: Mapping[str, Any], word: draws.NextWord) -> bytes:
         """Draw a report of columns' codes and return its bytes; b"" without a joint report."""
         if not self.num_bytes:
             return b""
         joint, views = self._joint, self._joint["views"]
-        form = weighted(joint["weights"], word)
-        view = below(views, word) if views > 1 else 0
+        form = draws.weighted(joint["weights"], word)
+        view = draws.below(views, word) if views > 1 else 0
         cell, cells = 0, 1
         for column in joint["forms"][form]:
             codes, sizes = encoded[joint["columns"][column]], joint["sizes"][column]
@@ -252,16 +243,16 @@ class SplitPart:
         num_bytes: Number of bytes in all.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.reports = split_draws(program)
+    def __init__(self, program: draws.Program) -> None:
+        self.reports = draws.split_draws(program)
         self.choose = program["split"]["choose"] if self.reports else 0
         partial = self.choose < len(self.reports)
         self.head_bytes = (len(self.reports) + 7) // 8 if partial else 0
         self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
 
-    def draw(self, encoded: Mapping[str, Any], word: NextWord) -> bytes:
+    def draw(self, encoded: Mapping[str, Any], word: draws.NextWord) -> bytes:
         """Draw reports of columns' codes and points and return their bytes; b"" if there are none."""
-        chosen = choose(len(self.reports), self.choose, word)
+        chosen = draws.choose(len(self.reports), self.choose, word)
         packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
         for index, (name, draw) in enumerate(self.reports):
             if index in chosen:
@@ -288,7 +279,7 @@ class Device:
     """
 
     fingerprint: bytes
-    program: Program
+    program: draws.Program
     promise: Mapping[str, Any]
 
     @classmethod
@@ -315,7 +306,7 @@ class Device:
         return cls(fingerprint, program, fields["guarantee"])
 
     def report(
-        self, record: Record, *, word: NextWord = system_word, now: float | None = None
+        self, record: Record, *, word: draws.NextWord = draws.system_word, now: float | None = None
     ) -> Report:
         """Draw the report of a record, the only data that leaves the device.
 

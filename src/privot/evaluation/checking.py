@@ -30,14 +30,14 @@ from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import verdicts
 from privot.evaluation.distances import independent, total_variation
-from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate
+from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
 from privot.evaluation.number_checks import (
     NumberCheck,
     NumberSample,
     check_correlation,
     check_number,
 )
-from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals, sampler_of
+from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
@@ -240,10 +240,9 @@ def check(
         PrivotError: if the model is not of a table of codes; if the reports are of another randomizer,
             or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
     """
-    releases = Releases.of(release)
-    _require_checkable(model, releases, target)
-    number = len(model.schema.coded)
-    all_columns: list[Columns] = [(i,) for i in range(number)] + [*combinations(range(number), 2)]
+    releases = _checkable(model, release, target)
+    numbers = range(len(model.schema.coded))
+    all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
     total = (2 if target is None else 4) * len(all_columns)
     advance = progress or (lambda done, total: None)
@@ -270,8 +269,11 @@ def check(
     )  # fmt: skip
 
 
-def _require_checkable(model: LocalModel, releases: Releases, target: str | None) -> None:
-    """Raise PrivotError if `check` cannot check the model by these reports, or predict the target."""
+def _checkable(
+    model: LocalModel, release: Reports | Sequence[Reports], target: str | None
+) -> Releases:
+    """Return the releases; raise PrivotError if the model, they or the target cannot be checked."""
+    releases = Releases.of(release)
     if "averaged" not in model.made_with:  # which only a fit of latent classes records
         raise PrivotError(
             f"estimator is {model.made_with['estimator']!r}, and only a model of a table whose columns "
@@ -288,6 +290,7 @@ def _require_checkable(model: LocalModel, releases: Releases, target: str | None
         )
     if target is not None:
         require_target(model.schema, target)
+    return releases
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,7 +304,7 @@ class _ReportComparison:
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
         """Order the reports by question, and sample numbers from the model."""
-        reports, names = CodeReports.of(releases), list(model.schema.coded)
+        reports, names = CodeReports.of(releases, model), list(model.schema.coded)
         table, rng = model.sample(_NUM_SAMPLED, seed=seed), np.random.default_rng(seed)
         samples = {}
         for number, question in enumerate(reports.questions):

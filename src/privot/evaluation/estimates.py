@@ -2,8 +2,9 @@ r"""Unbiased estimates of shares of codes from reports alone, with 90 % confiden
 
 No model is used, and nothing is assumed of the population. A *question* is a column in one of a
 release's alphabets; its codes are unions of the column's *atoms*, the finest sets of values that reports
-distinguish. `CodeReports` has all reports by the questions that they answer, and `estimate` estimates
-means of functions of the codes of one or two questions: of *cells*, combinations of their codes.
+distinguish; beside them, a model may have mass points within atoms (`Places`). `CodeReports` has all
+reports by the questions that they answer, and `estimate` estimates means of functions of the codes of
+one or two questions: of *cells*, combinations of their codes.
 
 A report is a set S of cells, among K: it contains the true cell with probability p, and any given other
 cell with probability q. So for any function g of the cell
@@ -30,9 +31,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
 
@@ -40,8 +40,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from privot.local import LocalModel
 from privot.local.classes.counts import ReportGroup, report_groups, split_answers
-from privot.local.classes.mixture import LatentClasses
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
 from privot.local.releases import Releases
 from privot.randomizer import Counts
 from privot.randomizer.reports.counts import Counted
@@ -116,13 +117,19 @@ class ProductSource:
 Source = SetSource | ProductSource
 
 
+def sampler_of(model: LocalModel) -> LatentClassSampler:
+    """Return the sampler of a table's model: its `atoms`, and its `classes` in the schema's codes."""
+    assert isinstance(model.sampler, LatentClassSampler)  # as a check requires
+    return model.sampler
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """Column in one of the alphabets in which a release reports it."""
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) code of each of the column's atoms
+    codes: Codes  # (a,) code of each atom of the column, or of each place of a model
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
@@ -133,46 +140,47 @@ class CodeReports:
 
     questions: tuple[Question, ...]  # all questions, by number
     sources: tuple[Source, ...]  # all reports, by the questions that they answer
+    # Answered questions and pairs of questions, by the sorted columns that they are about.
+    by_columns: Mapping[tuple[int, ...], list[Questions]]
 
     @classmethod
-    def of(cls, releases: Releases) -> Self:
-        """Order the reports of releases by question; all columns must be coded."""
-        names = list(releases.atoms)
+    def of(cls, releases: Releases, model: LocalModel | None = None) -> Self:
+        """Order the reports of releases by question; all columns must be coded.
+
+        Questions have the codes of the places of a model that is compared with them, else of atoms.
+        """
+        places = None if model is None else sampler_of(model).places
+        names, atoms = list(releases.atoms), releases.atoms.values()
+        rows: list[Any] = [slice(None)] * len(names)
+        if places is not None:
+            rows = [*map(Places.numbers, places, atoms, names)]
         questions: list[Question] = []
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
             first, joint = len(questions), part.randomizer.joint
-            for name, declared in part.schema.coded.items():
+            for name, declared in part.randomizer.schema.coded.items():
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
+                column = names.index(name)
                 for (codes, _), alphabet in codings:
-                    questions.append(Question(names.index(name), number, codes, alphabet, declared))
+                    own = codes[rows[column]]
+                    questions.append(Question(column, number, own, alphabet, declared))
             if joint is None:
                 sources += _split_sources(part, first)
             else:
                 sources += [SetSource.of(group) for group in report_groups(part, first)]
-        return cls(tuple(questions), tuple(sources))
+        answered = {
+            chosen for each in sources for n in (1, 2) for chosen in combinations(each.questions, n)
+        }
+        by_columns: dict[tuple[int, ...], list[Questions]] = {}
+        for chosen in sorted(answered, key=lambda chosen: (len(chosen), chosen)):
+            about = tuple(sorted(questions[number].column for number in chosen))
+            by_columns.setdefault(about, []).append(chosen)
+        return cls(tuple(questions), tuple(sources), by_columns)
 
     def columns(self, questions: Questions) -> tuple[int, ...]:
         """Return the columns of some questions."""
         return tuple(self.questions[question].column for question in questions)
-
-    @cached_property
-    def answered(self) -> list[Questions]:
-        """All answered questions, and all pairs of questions that one report answers together."""
-        answered: set[Questions] = set()
-        for source in self.sources:
-            questions = sorted(source.questions)
-            answered.update(combinations(questions, 1), combinations(questions, 2))
-        return sorted(answered, key=lambda questions: (len(questions), questions))
-
-    @cached_property
-    def by_columns(self) -> dict[tuple[int, ...], list[Questions]]:
-        """Answered questions and pairs of questions, by the sorted columns that they are about."""
-        groups: dict[tuple[int, ...], list[Questions]] = {}
-        for questions in self.answered:
-            groups.setdefault(tuple(sorted(self.columns(questions))), []).append(questions)
-        return groups
 
     def about(self, *columns: int) -> list[Questions]:
         """Return the answered questions about one column, or pairs of questions about two columns."""
@@ -290,12 +298,6 @@ def estimate(
     return Estimate.weighted(weights, parts)
 
 
-def pooled(estimates: Sequence[Estimate]) -> Estimate:
-    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
-    weights = [1 / max(float(each.variance.mean()), 1e-30) for each in estimates]
-    return Estimate.weighted(weights, estimates)
-
-
 def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
     """Return a model's probabilities of the cells of one or two questions (cells,)."""
     table = atoms.marginal([question.column for question in questions])
@@ -305,7 +307,7 @@ def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
 
 
 def sum_by_code(question: Question, table: Array, axis: int) -> Array:
-    """Sum a table over the atoms of each code of a question; `axis` has the atoms, then the codes."""
+    """Sum a table over the places of each code of a question; `axis` has the places, then the codes."""
     has_code = (np.arange(question.alphabet.size)[:, None] == question.codes) * 1.0
     return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
 
@@ -342,10 +344,3 @@ def estimate_from(source: Source, g: Any, full: bool) -> Estimate:
     mean = sums / people
     squared_mean = np.outer(mean, mean) if full else mean**2
     return Estimate(mean, (squares / people - squared_mean) / max(people - 1, 1), int(people))
-
-
-def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
-    """Return f of estimated means, and its variance by the delta method with central differences."""
-    size = 1e-4
-    slope = np.array([(f(at + h) - f(at - h)) / (2 * size) for h in size * np.eye(len(at))])
-    return f(at), float(slope @ covariance @ slope)

@@ -42,9 +42,7 @@ from privot.evaluation.estimates import (
     Questions,
     ValueCheck,
     Z,
-    delta_method,
     estimate,
-    pooled,
 )
 from privot.schema.columns.alphabet import Bins
 from privot.schema.columns.numeric import NumberColumn
@@ -79,11 +77,10 @@ class NumberSample:
     ) -> "NumberSample":
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
-        numbers = column.read(name, table)[0]
+        centers, numbers = column.in_values(bins.centers), column.read(name, table)[0]
         codes = bins.encode(numbers)
-        drawn = numbers, bins.centers, bins.decode(codes, rng)
-        values, centers, even = map(column.in_values, drawn)
-        return cls(values, codes, centers, even)
+        even = column.in_values(bins.decode(codes, rng))
+        return cls(column.in_values(numbers), codes, centers, even)
 
     @property
     def has_number(self) -> Array:
@@ -275,6 +272,19 @@ def _products(x: NumberSample, y: NumberSample, both: NDArray[np.bool_]) -> Arra
     sums = np.bincount(cells, x.values[both] * y.values[both], size)
     mean_product = (sums / np.maximum(count, 1)).reshape(shape)
     return np.where((count >= _MIN_RECORDS).reshape(shape), mean_product, product_of_means)
+
+
+def pooled(estimates: Sequence[Estimate]) -> Estimate:
+    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
+    weights = [1 / max(float(each.variance.mean()), 1e-30) for each in estimates]
+    return Estimate.weighted(weights, estimates)
+
+
+def delta_method(f: Callable[[Array], float], at: Array, covariance: Array) -> tuple[float, float]:
+    """Return f of estimated means, and its variance by the delta method with central differences."""
+    size = 1e-4
+    slope = np.array([(f(at + h) - f(at - h)) / (2 * size) for h in size * np.eye(len(at))])
+    return f(at), float(slope @ covariance @ slope)
 
 
 def _ratio(sums: Array) -> float:

@@ -31,7 +31,6 @@ References:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
@@ -39,10 +38,17 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import CodeReports, Estimate, Questions, cell_shares, estimate
+from privot.evaluation.estimates import (
+    CodeReports,
+    Estimate,
+    Questions,
+    cell_shares,
+    estimate,
+    sampler_of,
+)
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.schema.domains import Array
 
@@ -50,12 +56,6 @@ FALSE_ALARMS = 0.05
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 Columns = tuple[int, ...]
 _MAX_COVARIANCES = 400  # cells of a table whose covariances are estimated
-
-
-def sampler_of(model: LocalModel) -> LatentClassSampler:
-    """Return the sampler of a table's model: its `atoms`, and its `classes` in the schema's codes."""
-    assert isinstance(model.sampler, LatentClassSampler)  # as a check requires
-    return model.sampler
 
 
 @dataclass(frozen=True)
@@ -191,13 +191,11 @@ def rehearse(
         read = part.randomizer.schema.table_columns
         parts.append(part.randomizer.privatize(people.select(list(read))))
     simulated = Releases(tuple(parts))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings about simulated people are useless
-        refitted = fit_again(model, simulated, seed)
+    refitted = fit_again(model, simulated, seed)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    rehearsed_residuals = residuals(CodeReports.of(simulated), sampler_of(refitted).atoms)
-    return Rehearsed(errors, squares, rehearsed_residuals, refitted, simulated)
+    own = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
+    return Rehearsed(errors, squares, own, refitted, simulated)

@@ -58,7 +58,6 @@ References:
 """
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -78,11 +77,12 @@ from privot.evaluation.estimates import (
     Question,
     Z,
     cells_of,
-    delta_method,
     estimate_from,
+    sampler_of,
     source_weight,
     sum_by_code,
 )
+from privot.evaluation.number_checks import delta_method
 from privot.evaluation.prediction import (
     area_under_curve,
     encode_target,
@@ -91,7 +91,7 @@ from privot.evaluation.prediction import (
     sklearn,
     with_known_target,
 )
-from privot.evaluation.rehearsal import Columns, Rehearsed, sampler_of
+from privot.evaluation.rehearsal import Columns, Rehearsed
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
@@ -334,10 +334,8 @@ class CrossFit:
         rng = np.random.default_rng(seed)
         halves = zip(*(counts.halves(rng) for counts in releases.counts), strict=True)
         first, second = map(Releases, halves)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the fit of all reports has issued them already
-            models = fit_again(model, first, seed), fit_again(model, second, seed)
-        return cls(models, (CodeReports.of(second), CodeReports.of(first)))
+        models = fit_again(model, first, seed), fit_again(model, second, seed)
+        return cls(models, tuple(map(CodeReports.of, (second, first), models)))
 
 
 def cross_fitted_performance(

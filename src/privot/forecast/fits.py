@@ -52,7 +52,8 @@ import pyarrow as pa
 
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.evaluation.distances import independent, total_variation
-from privot.evaluation.rehearsal import MAX_REHEARSED, Columns, sampler_of
+from privot.evaluation.estimates import sampler_of
+from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places

@@ -125,13 +125,13 @@ class TrustPlan:
     people: int
     made_up: bool  # whether the population is made up; otherwise a prior was given
     rehearsals: int  # of each row
-    floor: Errors  # without noise: of the people's own records
+    without_noise: Errors  # of the people's own records
     rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
     def measure(self) -> str:
         """Name of the error to show: W₂ of places, or the most detailed one of a table."""
-        return next(name for name in ("W2", "two_way", "one_way") if name in self.floor)
+        return next(name for name in ("W2", "two_way", "one_way") if name in self.without_noise)
 
 
 def promises_at(
@@ -370,7 +370,6 @@ class SimulatedCampaign:
     model: LocalModel  # of the first fit; its schema says that it is simulated
     people: pa.Table  # records of the people whose reports the first fit used
     rehearsals: int  # number of fits
-    rehearsed: int  # number of people in each fit; if more will report, errors are scaled
 
 
 def simulated(schema: Schema) -> Schema:
@@ -433,7 +432,6 @@ def simulate_campaign(
         model=models[0],
         people=tables[0],
         rehearsals=rehearsals,
-        rehearsed=rehearsed,
     )
 
 

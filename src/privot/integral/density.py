@@ -67,7 +67,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_count
 from privot.integral.references import (
     Floats,
     Generator,
@@ -229,10 +229,7 @@ class TiltedDensity:
 
     def shortfall(self, proposals: int) -> float:
         """Return (1 − acceptance_floor)^proposals, the largest total variation of fixed proposals."""
-        if not 1 <= proposals <= _MAX_FIXED:
-            raise PrivotError(
-                f"proposals {proposals} is not positive, or beyond memory: give 1 to {_MAX_FIXED}"
-            )
+        require_count("proposals", proposals, _MAX_FIXED, "more are beyond memory")
         return math.exp(proposals * self._log_rejection)
 
     def proposals_for(self, shortfall: float) -> int:

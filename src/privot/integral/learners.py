@@ -51,7 +51,7 @@ from scipy.interpolate import BSpline
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from privot.core.compiled import compiled
-from privot.core.errors import PrivotError, load_object
+from privot.core.errors import PrivotError, load_object, require_learning_rate
 from privot.integral.density import Arrays, Axis, Packed
 from privot.integral.references import Floats, Marginal, Reference
 
@@ -128,8 +128,7 @@ class NetworkSettings:
                 f"hidden {self.hidden}, steps {self.steps}, batch_size {self.batch_size}: "
                 "give sizes of at least 1"
             )
-        if not 0 < self.learning_rate <= 1:
-            raise PrivotError(f"learning_rate {self.learning_rate}: give (0, 1], such as 4e-3")
+        require_learning_rate(self.learning_rate)
 
 
 def fit_network(

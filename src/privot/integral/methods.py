@@ -63,7 +63,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from privot.core.errors import PrivotError, require_choice, require_seed
+from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count, require_seed
 from privot.integral.density import (
     GridReference,
     Normalizer,
@@ -155,8 +155,7 @@ class BoostSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rounds < 1:
-            raise PrivotError(f"rounds {self.rounds} is not positive: give at least 1")
+        require_count("rounds", self.rounds, MOST_STEPS)
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`."""
@@ -279,10 +278,7 @@ class ClippedRatioSettings(Settings):
         if not 0 < self.floor_share < 1:
             raise PrivotError(f"floor_share {self.floor_share} is not in (0, 1): try 0.5")
         require_delta(self.delta, positive=True)
-        if self.normalizer_draws < 1:
-            raise PrivotError(
-                f"normalizer_draws {self.normalizer_draws} is not positive: try a million"
-            )
+        require_count("normalizer_draws", self.normalizer_draws, MOST_STEPS, "such as a million")
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
         """See `Settings`; raises also if ε is below 10⁻⁶."""

@@ -41,7 +41,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from privot.core.errors import MOST_ROWS, PrivotError, require_count
+from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_finite
 from privot.integral.density import Normalizer, TiltedDensity
 from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
@@ -50,7 +50,7 @@ from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.ledger import Ledger, charge, fingerprint
-from privot.privacy.rounding import at_most, multiply_up, percent_at_most, require_finite
+from privot.privacy.rounding import at_most, multiply_up, percent_at_most
 from privot.schema import Schema
 
 LEDGER = "ledger.json"

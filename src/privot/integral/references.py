@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import random_words
+from privot.mechanisms.samplers import random_words, uniforms_below
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -67,14 +67,7 @@ class SecureGenerator:
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
         """Return exactly uniform integers low … high − 1, by rejection of surplus words."""
-        span, count = high - low, _count(size)
-        # Words up to the limit are a multiple of the span in number.
-        limit = np.uint64(2**64 - 1 - 2**64 % span)
-        accepted = np.empty(0, np.uint64)
-        while len(accepted) < count:
-            words = random_words(count - len(accepted) + 8)
-            accepted = np.concatenate([accepted, words[words <= limit]])
-        return (low + (accepted[:count] % np.uint64(span)).astype(np.int64)).reshape(size)
+        return (low + uniforms_below(high - low, _count(size))).reshape(size)
 
 
 def _count(size: Size) -> int:

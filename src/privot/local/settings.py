@@ -16,8 +16,7 @@ from privot.core.errors import (
     require_minutes,
     require_seed,
 )
-from privot.training import Progress
-from privot.training.stopping import Architecture
+from privot.training import Architecture, Progress
 
 if TYPE_CHECKING:
     from privot.local.networks.steps import Loss as StepLoss

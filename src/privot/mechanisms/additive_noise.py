@@ -31,13 +31,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_finite
 from privot.mechanisms.forms import FlaggedForm, NoiseForm
 from privot.mechanisms.frequency_oracles import RandomizedResponse
 from privot.mechanisms.mechanism import Mechanism, mechanism_kind
 from privot.mechanisms.samplers import check_ratio
 from privot.privacy.guarantees import PureDP
-from privot.privacy.rounding import percent_at_most, require_finite, round_up, sum_up
+from privot.privacy.rounding import percent_at_most, round_up, sum_up
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 

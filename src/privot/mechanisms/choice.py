@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_finite
 from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
-from privot.privacy.rounding import at_most, percent_at_least, require_finite
+from privot.privacy.rounding import at_most, percent_at_least
 from privot.schema import Column, Domain
 
 _NEARLY_BEST = 0.98  # share of the most information from which the shortest report is chosen

@@ -23,19 +23,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_count
+from privot.mechanisms import samplers
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
-from privot.mechanisms.samplers import (
-    EXACT,
-    WORDS,
-    random_word,
-    random_words,
-    skip_taken,
-    uniform_below,
-    uniforms_below,
-    words_outside,
-)
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_least, percent_at_most, require_epsilon
 from privot.privacy.shuffling import ReportLaw
@@ -193,10 +184,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        if not isinstance(self.num_categories, int) or not 2 <= self.num_categories <= 2**31:
-            raise PrivotError(
-                f"num_categories is {self.num_categories!r}: give an integer from 2 to 2^31"
-            )
+        require_count("num_categories", self.num_categories, 2**31, least=2)
         if self.words[0] < self.words[1]:
             raise PrivotError(
                 f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
@@ -206,12 +194,12 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     @cached_property
     def _slot(self) -> int:
         """Number m of words that lead to one given other category."""
-        return words_outside(self.epsilon, 1, self.num_categories - 1, 1)
+        return samplers.words_outside(self.epsilon, 1, self.num_categories - 1, 1)
 
     @property
     def words(self) -> tuple[int, int]:
         """Numbers of the 2^64 words that lead to the true category, and to one given other."""
-        return WORDS - (self.num_categories - 1) * self._slot, self._slot
+        return samplers.WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
     def num_values(self) -> int:
@@ -237,7 +225,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     def probabilities(self) -> tuple[float, float]:
         """P(the true category is reported), P(one given other is), as the integers imply."""
         keep, other = self.words
-        return keep / WORDS, other / WORDS
+        return keep / samplers.WORDS, other / samplers.WORDS
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
         """Draw reported codes (int64, the shape of `x`) for true codes 0 … k−1."""
@@ -246,11 +234,11 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
             reports = [self._privatize_one(code) for code in codes.ravel().tolist()]
             return np.array(reports, np.int64).reshape(codes.shape)
         out = require_codes("x", codes, self.num_categories).flatten()
-        slot, limit = np.uint64(self._slot), np.uint64(WORDS - self.words[0])
+        slot, limit = np.uint64(self._slot), np.uint64(samplers.WORDS - self.words[0])
         words = np.empty(min(_BLOCK, out.size), np.uint64)
         for start in range(0, out.size, _BLOCK):
             part = out[start : start + _BLOCK]
-            drawn = random_words(part.size, words[: part.size])
+            drawn = samplers.random_words(part.size, words[: part.size])
             changed = np.flatnonzero(drawn < limit)
             other = (drawn[changed] // slot).view(np.int64)
             other += other >= part[changed]
@@ -274,7 +262,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:
             raise PrivotError(f"x has a value that is no integer 0 … {k - 1}: encode by the schema")
-        other = random_word() // self._slot
+        other = samplers.random_word() // self._slot
         return code if other >= k - 1 else other + (other >= code)
 
     def log_likelihood(self, y: NDArray[Any], x: NDArray[Any]) -> Array:
@@ -317,7 +305,7 @@ def set_cells(
     low, high = np.zeros((num_sets, _AUDITED_MEMBERS)), np.ones((num_sets, _AUDITED_MEMBERS))
     for drawn in range(min(_AUDITED_MEMBERS, width, total - 1)):
         undrawn = rng.integers(0, np.maximum(sizes - drawn, 1))
-        place = skip_taken(undrawn, np.sort(places, axis=1))
+        place = samplers.skip_taken(undrawn, np.sort(places, axis=1))
         member = ranks[np.arange(num_sets), np.minimum(place, width - 1)]
         rank_left = member - (members < member[:, None]).sum(axis=1)  # among undrawn elements
         exists = sizes > drawn
@@ -366,24 +354,23 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        if not isinstance(self.num_cells, int) or not 2 <= self.num_cells <= 2**24:
-            raise PrivotError(f"num_cells is {self.num_cells!r}: give an integer from 2 to 2^24")
+        require_count("num_cells", self.num_cells, 2**24, least=2)
         if self.epsilon < 2.0**-30:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give at least 2^-30")
 
     @cached_property
     def subset_size(self) -> int:
         """Number w = max(1, round(K/(1+e^ε))) of cells in a report."""
-        odds = EXACT.add(EXACT.exp(Decimal(self.epsilon)), 1)
-        share = EXACT.divide(Decimal(self.num_cells), odds)
+        odds = samplers.EXACT.add(samplers.EXACT.exp(Decimal(self.epsilon)), 1)
+        share = samplers.EXACT.divide(Decimal(self.num_cells), odds)
         return max(1, int(share.to_integral_value(ROUND_HALF_EVEN)))
 
     @cached_property
     def words(self) -> tuple[int, int]:
         """Numbers of the 2^64 words that put the true cell in the set, and that leave it out (L)."""
         size, rest = self.subset_size, self.num_cells - self.subset_size
-        outside = words_outside(self.epsilon, size, rest, rest)
-        return WORDS - outside, outside
+        outside = samplers.words_outside(self.epsilon, size, rest, rest)
+        return samplers.WORDS - outside, outside
 
     @property
     def num_values(self) -> int:
@@ -403,7 +390,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         """See `Mechanism`: cells of the true cell's membership, then of three of the other members."""
         sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
         inside = (sets == truth).any(axis=1)
-        own = self.words[0] / WORDS
+        own = self.words[0] / samplers.WORDS
         # The true cell moves to the end of its row, which `set_cells` ignores.
         others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
         ranks = others - (others > truth)
@@ -414,7 +401,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
     @property
     def probabilities(self) -> tuple[float, float]:
         """P(the true cell is reported), P(one given other is), as the integers imply."""
-        inside = self.words[0] / WORDS
+        inside = self.words[0] / samplers.WORDS
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
     def privatize(self, x: NDArray[Any]) -> NDArray[np.int64]:
@@ -451,12 +438,12 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         chosen: set[int] = set()
         drawn = []
         for last in range(others - size, others):
-            candidate = uniform_below(last + 1)
+            candidate = samplers.uniform_below(last + 1)
             other = last if candidate in chosen else candidate
             chosen.add(other)
             drawn.append(other + (other >= cell))
         drawn.sort()
-        place, word = uniform_below(size), random_word()
+        place, word = samplers.uniform_below(size), samplers.random_word()
         drawn[place] = cell if word >= self.words[1] else drawn[place]
         drawn.sort()
         return drawn
@@ -467,12 +454,12 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         chosen = np.zeros((count, others), bool)
         flat, starts = chosen.reshape(-1), np.arange(count) * others
         for last in range(others - size, others):
-            candidate = starts + uniforms_below(last + 1, count)
+            candidate = starts + samplers.uniforms_below(last + 1, count)
             flat[np.where(flat[candidate], starts + last, candidate)] = True
         drawn = np.flatnonzero(flat).reshape(count, size) - starts[:, None]
         drawn += drawn >= cells[:, None]
-        rows, place = np.arange(count), uniforms_below(size, count)
-        inside = random_words(count) >= np.uint64(self.words[1])
+        rows, place = np.arange(count), samplers.uniforms_below(size, count)
+        inside = samplers.random_words(count) >= np.uint64(self.words[1])
         drawn[rows, place] = np.where(inside, cells, drawn[rows, place])
         drawn.sort(axis=1)
         return drawn
@@ -486,7 +473,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
                 f"y has sets of {y.shape[-1]} cells: give {self.subset_size} a report"
             )
         others, size = self.num_cells - 1, self.subset_size
-        inside, outside = (math.log(words) - math.log(WORDS) for words in self.words)
+        inside, outside = (math.log(words) - math.log(samplers.WORDS) for words in self.words)
         return np.where(
             (y == x[..., None]).any(axis=-1),
             inside - math.log(math.comb(others, size - 1)),
@@ -500,5 +487,5 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def information(self, column: Column) -> float:
         """See `Mechanism`: the mutual information of sets of w codes."""
-        inside, outside = (words / WORDS for words in self.words)
+        inside, outside = (words / samplers.WORDS for words in self.words)
         return self._information_of_sets(self.subset_size, inside, outside)

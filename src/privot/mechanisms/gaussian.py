@@ -39,22 +39,10 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.mechanisms import samplers
 from privot.mechanisms.additive_noise import AdditiveNoise, choose_grid, rounded_sensitivity
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
-from privot.mechanisms.samplers import (
-    Floats,
-    Integers,
-    Size,
-    cell_middles,
-    dyadic,
-    fill_array,
-    negative_log,
-    outward,
-    random_words,
-    round_exactly,
-    take_buffered,
-)
 from privot.privacy.curves import calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import ApproximateDP
 from privot.privacy.rounding import divide_up, multiply_up
@@ -74,17 +62,19 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
     if sum(edge**2 for edge in edges) >= 4**bits:
         return [Decimal("Infinity")] * 2
     square = sum(edge**2 for edge in opposite)
-    twice = context.multiply(Decimal(2), negative_log(square, 2 * bits, context))
-    root = context.sqrt(context.divide(twice, dyadic(square, 2 * bits)))  # rounded to nearest
-    factor = context.multiply(ratio, outward(root, context))
-    return [context.multiply(factor, dyadic(edge, bits)) for edge in edges]
+    twice = context.multiply(Decimal(2), samplers.negative_log(square, 2 * bits, context))
+    root = context.sqrt(
+        context.divide(twice, samplers.dyadic(square, 2 * bits))
+    )  # rounded to nearest
+    factor = context.multiply(ratio, samplers.outward(root, context))
+    return [context.multiply(factor, samplers.dyadic(edge, bits)) for edge in edges]
 
 
-def _draw(count: int, ratio: float) -> Floats:
+def _draw(count: int, ratio: float) -> samplers.Floats:
     """Draw about `count` integers, as floats; `round_exactly` adds signs, and decides NaN cases."""
     pairs = 5 * count // 8 + 8  # π/4, about 4 of 5, are accepted
-    words = random_words(2 * pairs).view(np.int64).reshape(2, -1)
-    value = cell_middles(words)
+    words = samplers.random_words(2 * pairs).view(np.int64).reshape(2, -1)
+    value = samplers.cell_middles(words)
     square = np.square(value[0])
     square += np.square(value[1])
     near = np.flatnonzero(square <= _SQUARE_REJECT)
@@ -92,23 +82,23 @@ def _draw(count: int, ratio: float) -> Floats:
     square[(square < _SQUARE_MIN) | (square > _SQUARE_MAX)] = np.nan
     value *= np.sqrt(np.log(square) * -2.0 / square) * ratio
     np.abs(value, out=value)
-    noise = round_exactly(words, value, ratio, enclose)
+    noise = samplers.round_exactly(words, value, ratio, enclose)
     accepted = np.isfinite(noise[0])  # ∞ where S ≥ 1
     return (noise if accepted.all() else noise[:, accepted]).ravel()
 
 
-def sample_rounded_gaussian(size: Size, ratio: float) -> Integers:
+def sample_rounded_gaussian(size: samplers.Size, ratio: float) -> samplers.Integers:
     r"""Draw independent integers $⌊\text{ratio}·Z + ½⌋$, $Z ∼ N(0,1)$, exactly; int64 of shape `size`.
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
     """
-    return fill_array(size, ratio, _draw)
+    return samplers.fill_array(size, ratio, _draw)
 
 
 def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
     """Draw `count` numbers of `sample_rounded_gaussian` from a buffer: faster for few numbers."""
-    return take_buffered(count, sample_rounded_gaussian, ratio)
+    return samplers.take_buffered(count, sample_rounded_gaussian, ratio)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from privot.mechanisms import samplers
 from privot.mechanisms.additive_noise import (
     AdditiveNoise,
     choose_grid,
@@ -44,17 +45,6 @@ from privot.mechanisms.additive_noise import (
 )
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
-from privot.mechanisms.samplers import (
-    Floats,
-    Integers,
-    Size,
-    cell_middles,
-    fill_array,
-    negative_log,
-    random_words,
-    round_exactly,
-    take_buffered,
-)
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import PureDP
 from privot.schema import Column, Domain
@@ -67,36 +57,36 @@ _NEGATIVE_ZERO = np.iinfo(np.int64).min  # bits of the float −0.0
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
     """Bound h over the cell of |U|, from below or above as `context` rounds; ∞ for prefix 0."""
     edge = prefixes[0] + (context.rounding == ROUND_FLOOR)  # h decreases in |U|
-    value = context.multiply(ratio, negative_log(edge, bits, context))
+    value = context.multiply(ratio, samplers.negative_log(edge, bits, context))
     return [context.subtract(value, Decimal("0.5"))]  # of one: a draw takes one uniform
 
 
-def _draw(count: int, ratio: float) -> Floats:
+def _draw(count: int, ratio: float) -> samplers.Floats:
     """Draw up to `count` integers, as floats; `round_exactly` decides where a magnitude is NaN."""
-    words = random_words(count).view(np.int64).reshape(1, count)
-    value = cell_middles(words)
+    words = samplers.random_words(count).view(np.int64).reshape(1, count)
+    value = samplers.cell_middles(words)
     np.abs(value, out=value)
     value[value < _UNIFORM_MIN] = np.nan
     np.log(value, out=value)
     value *= -ratio
     value -= 0.5
-    noise = round_exactly(words, value, ratio, enclose)[0]  # with the signs of the words
+    noise = samplers.round_exactly(words, value, ratio, enclose)[0]  # with the signs of the words
     valid = noise.view(np.int64) != _NEGATIVE_ZERO
     return noise if valid.all() else noise[valid]
 
 
-def sample_discrete_laplace(size: Size, ratio: float) -> Integers:
+def sample_discrete_laplace(size: samplers.Size, ratio: float) -> samplers.Integers:
     r"""Draw independent integers of law $P(k) ∝ e^{−|k|/\text{ratio}}$, exactly; int64 of shape `size`.
 
     Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
     for a ratio outside $(0, 2^{40}]$.
     """
-    return fill_array(size, ratio, _draw)
+    return samplers.fill_array(size, ratio, _draw)
 
 
 def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
     """Draw `count` numbers of `sample_discrete_laplace` from a buffer: faster for few numbers."""
-    return take_buffered(count, sample_discrete_laplace, ratio)
+    return samplers.take_buffered(count, sample_discrete_laplace, ratio)
 
 
 @dataclass(frozen=True)

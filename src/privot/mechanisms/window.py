@@ -36,13 +36,12 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_choice, require_count, require_finite
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers import Integers
 from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
 from privot.privacy.guarantees import PureDP
-from privot.privacy.rounding import require_finite
 from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
@@ -104,12 +103,10 @@ class Window(Mechanism, kind="window"):
         require_finite("epsilon", self.epsilon, positive=True)
         if not 2.0**-30 <= self.epsilon <= _MAX_EPSILON:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give a number from 2^-30 to 40")
-        if self.shape not in get_args(Shape):
-            raise PrivotError(f"shape is {self.shape!r}: give one of {get_args(Shape)}")
+        require_choice("shape", self.shape, get_args(Shape))
         if self.shape == "product" and (self.area != "box" or self.nullable):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
-        if self.dimension not in (1, 2, 3):
-            raise PrivotError(f"dimension is {self.dimension!r}: give 1, 2 or 3")
+        require_count("dimension", self.dimension, 3)
         _ = self._grid  # building the cells checks the other fields
 
     @classmethod

@@ -25,14 +25,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
-from privot.mechanisms.samplers import (
-    WORDS,
-    Integers,
-    random_words,
-    uniforms_below,
-    words_outside,
-)
+from privot.core.errors import PrivotError, require_choice, require_count
+from privot.mechanisms.samplers import WORDS, Integers, random_words, uniforms_below, words_outside
 from privot.schema.domains import Array
 
 Mask = NDArray[np.bool_]
@@ -125,17 +119,12 @@ class WindowCells:
     non_negative: bool
 
     def __post_init__(self) -> None:
-        limits = {"dimension": (1, 3), "steps": (2, 2**16), "radius": (0, 2**18)}
-        for name, (least, most) in limits.items():
-            value = getattr(self, name)
-            if type(value) is not int or not least <= value <= most:
-                raise PrivotError(
-                    f"{name} is {value!r}: give a whole number from {least} to {most}"
-                )
+        require_count("dimension", self.dimension, 3)
+        require_count("steps", self.steps, 2**16, "a power of two", least=2)
+        require_count("radius", self.radius, 2**18, least=0)
         if self.steps & (self.steps - 1):
             raise PrivotError(f"steps is {self.steps}: give a power of two")
-        if self.area not in get_args(Area):
-            raise PrivotError(f"area is {self.area!r}: give one of {get_args(Area)}")
+        require_choice("area", self.area, get_args(Area))
         if self.number_limit > _MAX_CELLS:
             raise PrivotError(f"steps is {self.steps}, which are too many cells: give fewer")
 

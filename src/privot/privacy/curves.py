@@ -36,8 +36,8 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from privot.core.errors import PrivotError, require_count
-from privot.privacy.rounding import bracket, divide_up, require_delta, require_finite, round_up
+from privot.core.errors import PrivotError, require_count, require_finite
+from privot.privacy.rounding import bracket, divide_up, require_delta, round_up
 
 _MOST_EPSILON, _MOST_RATIO = 1e6, 1e100  # far above any useful guarantee, and still evaluated well
 _DIGITS = 50  # decimal digits of logarithms

@@ -7,9 +7,9 @@ needs is computed by `privot.privacy.shuffling` and `privot.aggregated`.
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from privot.core.errors import PrivotError, require_choice
+from privot.core.errors import PrivotError, require_choice, require_finite
 from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, require_same
-from privot.privacy.rounding import at_most, odds_factor, require_delta, require_finite, sum_up
+from privot.privacy.rounding import at_most, odds_factor, require_delta, sum_up
 
 _TRUST_ASSUMPTION = {
     "shuffled": "the shuffler and {} are honest",

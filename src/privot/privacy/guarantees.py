@@ -72,14 +72,19 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count
+from privot.core.errors import (
+    MOST_STEPS,
+    PrivotError,
+    require_choice,
+    require_count,
+    require_finite,
+)
 from privot.privacy.rounding import (
     at_least,
     at_most,
     multiply_up,
     odds_factor,
     require_delta,
-    require_finite,
     round_up,
     sum_up,
 )

@@ -16,13 +16,12 @@ Values with fewer digits are unchanged, and so are digits before the point: 1234
 """
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from privot.core.errors import SMALLEST_DELTA, PrivotError
+from privot.core.errors import SMALLEST_DELTA, PrivotError, require_finite
 
 _REFUSED_DELTA = 0.1
 _ASSUMED_RECORDS = 1000  # where the number of records is unknown
@@ -101,15 +100,6 @@ def bracket(
             at_unsafe = at_unsafe / 2 if last_moved == "safe" else at_unsafe
             safe, at_safe, last_moved = middle, value, "safe"
     return unsafe, safe
-
-
-def require_finite(name: str, value: float, *, positive: bool = False) -> None:
-    """Raise PrivotError unless value is finite and ≥ 0 (> 0 if `positive`)."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    # An integer may be larger than any float.
-    if not is_number or not 0 <= value <= sys.float_info.max or (positive and value == 0):
-        wanted = "finite and positive" if positive else "finite and at least 0"
-        raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
 
 
 def require_epsilon(epsilon: float) -> None:

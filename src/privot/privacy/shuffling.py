@@ -9,40 +9,35 @@ reports carry an identifier, a time or an address, nor if fewer than n people ar
 column is not amplified: the other columns of a report, such as a noised image, can identify its sender.
 
 **The bound.** Let R₀, R₁ be the laws of person 1's report under two records, and ω ≤ R_x for every
-record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. Everyone else's report is drawn from ω with probability γ = ∫ω and
-otherwise from a law that the adversary may know. Averaging over which report is person 1's (privacy
-blanket: Balle, Bell, Gascón, Nissim 2019, Lemma 5.3), the hockey-stick divergence at e^ε is
+record x, with R₀, R₁ ∈ [ω, e^ε₀ ω]. The hockey-stick divergence at e^ε is (`docs/guarantees.md`: proofs)
 
-    δ(ε) ≤ (1/n) E[Z₁ + … + Z_n]₊,   Z = (R₀ − e^ε R₁)/ω at a draw from ω, and 0 with 1 − γ.
+    δ(ε) ≤ (1/n) E[Z₁ + … + Z_n]₊,   Z = (R₀ − e^ε R₁)/ω at a draw from ω, and 0 with 1 − ∫ω.
 
-The right side grows in the convex order of Z. (R₀/ω, R₁/ω) lies in the square [1, e^ε₀]², and
-moving its mass to the corners, means preserved, only raises it. Masses a, a, c, d at
-(e^ε₀, 1), (1, e^ε₀), (e^ε₀, e^ε₀), (1, 1) obey (e^ε₀+1)a + e^ε₀c + d = 1, so Z is a mixture of
-three laws with mean 1 − e^ε. The law of c (−(e^ε−1)e^ε₀ with probability e^−ε₀, else 0) and the
-law of d (a constant) are below that of a in the convex order. The worst case is
+Whatever the mechanism, it is largest, in both orders of R₀ and R₁, for
 
     Z = e^ε₀ − e^ε  or  1 − e^(ε+ε₀), each with probability 1/(e^ε₀+1), else 0:
 
 the pair of Feldman, McMillan, Talwar (2023), C ~ Bin(n−1, 2/(e^ε₀+1)) clones of which half say 0, and
-person 1's binary randomized response among them. Swapping R₀ and R₁ swaps the corners, so both orders of
-the pair have this same δ.
+person 1's binary randomized response among them.
 
 **Two-level mechanisms.** In many mechanisms, a record either *supports* a report, which is then e^ε₀
 times likelier than otherwise, or not: R_x ∈ {ω, e^ε₀ ω} (windows, randomized response, subsets,
 candidates). Let a be the mass of ω on reports that record 0 supports and record 1 does not, c that of
-reports that both support, d of those that neither does: (e^ε₀+1)a + e^ε₀c + d = 1 again, but now a, c
-and d are known for each mechanism (`ReportLaw`), and Z has the atoms
+reports that both support, d of those that neither does: (e^ε₀+1)a + e^ε₀c + d = 1. They are known for
+each mechanism (`ReportLaw`), and Z has the atoms
 
     e^ε₀ − e^ε and 1 − e^(ε+ε₀) (a each),  −(e^ε−1)e^ε₀ (c),  −(e^ε−1) (d),  0 (the rest).
 
-By the same argument, the pair with the largest a + c/(1 + e^−ε₀), and c = 0, bounds all pairs. If a
-public coin, independent of the record, chooses the form of the report, the laws of forms are averaged.
+The pair with the largest a + c/(1 + e^−ε₀), and c = 0, bounds all pairs. If a public coin, independent
+of the record, chooses the form of the report, the laws of forms are averaged.
 
 **Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
-too. `docs/guarantees.md` proves δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law
-(1 − γ)^(g−1) γ, a noise ξ of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and
-the atoms above, of which shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same
-mean.
+too: δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law (1 − γ)^(g−1) γ, γ = ∫ω, a noise ξ
+of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and the atoms above, of which
+shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same mean.
+
+**Two categories.** If j others hold 1, S ~ Bin(j, 1 − p) + Bin(n − 1 − j, p) of their reports are ones,
+p = 1/(e^ε₀ + 1), and δ(ε) is the maximum over j and s of (1 − p − p e^ε) P(S = s) − (e^ε − 1) P(S < s).
 
 **Evaluation.** In the worst case N₀ and N₁ count the reports at either atom. Given M = N₀ + N₁, of law
 Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form. The terms left out of the sum over
@@ -50,31 +45,23 @@ M have probability at most 2e^−L (Bernstein), and at most 4e^−L of δ, which
 E N₀/n is a P(1 + Bin(n − 1, 2a) is left out), and (e^ε₀ − e^ε)a < 1. Other sums are on a grid, by FFT.
 
 **Several batches** with a report of the same person, each shuffled by itself with fresh coins: the
-bound, δ at e^−ε by 1 − e^−ε + e^−ε δ(ε), is the divergence of a pair of laws in both orders, which
-dominates a batch given all that was published before. So its products dominate the composition, however
-the records depend on earlier releases (Zhu, Dong, Wang 2022, Theorem 10). The smallest batch counts for
-all: by Jensen's inequality with E[mean of n | mean of n+1] = mean of n+1, the mean of more draws is
-smaller in the convex order, so δ(ε) falls with n at every ε.
-
-**Calibration.** The right side grows with ε₀ too, as [1, e^ε₀]² does, so the largest ε₀ for a
-given ε and δ is found by bracketing. The returned ε₀ was itself evaluated, so its guarantee holds.
-
-**Lower bounds.** Ternary randomized response, with the third category for everybody else, has
-exactly δ(ε) = (1/n) E[(e^ε₀−e^ε)N₀ + (1−e^(ε+ε₀))N₁ − (e^ε−1)e^−ε₀ N₂]₊ with multinomial counts
-(1, 1, e^ε₀)/(e^ε₀+2). No bound for all ε₀-DP mechanisms can be below that.
+bound, δ at e^−ε by 1 − e^−ε + e^−ε δ(ε), is the divergence of a pair of laws whose products dominate the
+composition, also if records depend on earlier releases. The smallest batch counts for all: δ falls with
+n at every ε.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count
-from privot.privacy.rounding import bracket, multiply_up, require_delta, require_finite
+from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count, require_finite
+from privot.privacy.rounding import bracket, multiply_up, require_delta
 from privot.privacy.slice_losses import LossDistribution, composed_epsilon
 
 Array = NDArray[np.float64]
@@ -88,6 +75,9 @@ _TOLERANCE = 1e-7  # relative, of an ε or ε₀ found by bracketing
 # Cells of the grid of Σ Z in the largest |Z|: fewer, at least 8, if it would have more points.
 _CELLS, _MAX_POINTS = 64, 2**17
 _BLOCKS = 12  # numbers g of people left out for which the bound by labels is computed
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+# Numbers of others with either of two categories, and products of probabilities for each of them.
+_HOLDERS, _MAX_PRODUCTS = 100, 2**20
 EPSILON0_MAX = 40.0
 
 
@@ -105,6 +95,7 @@ class ReportLaw:
             is unknown.
         shared: Part π a of a on reports that each third record supports; a/2 if there is no third.
         most: The largest π of a report's forms.
+        binary: Whether reports are randomized response on two categories, in one form.
 
     >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
     >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
@@ -117,6 +108,7 @@ class ReportLaw:
     third: float | None = None
     shared: float = 0.0
     most: float = 0.0
+    binary: bool = False
 
     def __post_init__(self) -> None:
         require_finite("epsilon0", self.epsilon0)
@@ -150,7 +142,7 @@ class ReportLaw:
         one, both = weight * size * (total - size) / pairs, weight * size * (size - 1) / pairs
         share = 0.5 if total == 2 else (size - 1) / (total - 2)
         third = None if total == 2 else one * (1 - share)
-        return cls(epsilon0, one, both, third, one * share, share)
+        return cls(epsilon0, one, both, third, one * share, share, total == 2)
 
     @classmethod
     def of_sets(cls, epsilon0: float, supported: float, total: float) -> Self:
@@ -171,6 +163,8 @@ class ReportLaw:
         If the ε₀ differ, each law is first bounded by one of the largest ε₀ without c.
         """
         highest = max(law.epsilon0 for _, law in laws)
+        if len(laws) == 1:
+            return laws[0][1]
         if all(law.epsilon0 == highest for _, law in laws):
             one = sum(share * law.one for share, law in laws)
             both = sum(share * law.both for share, law in laws)
@@ -289,7 +283,8 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     >>> round(epsilon0, 3), shuffled_epsilon(epsilon0, 400_000, 1e-6).epsilon <= 0.1
     (5.04, True)
 
-    The result is between ε (shuffling never harms) and 40 (above, shuffling amplifies nothing).
+    The result is between ε (shuffling never harms) and 40 (above, shuffling amplifies nothing); it was
+    itself evaluated, so its guarantee holds.
 
     Raises:
         PrivotError: if epsilon is not in [0, 40], num_people < 1, or δ not in (0, 1).
@@ -340,7 +335,11 @@ def shuffled_delta(
     total = _expected_excess(law.epsilon0, epsilon, num_people, worst, 0.0, log_left_out)
     if law.one < worst:
         total = min(total, _mean_excess(*_terms(law, epsilon, 1, 1), {num_people: 1 / num_people}))
-    if law.shared > 0 and num_people > 1:
+    if law.binary and (others := _ones_of_others(law.epsilon0, num_people)):
+        gain, _ = _gain_and_loss(law.epsilon0, epsilon)
+        equal, fewer = others
+        total = min(total, float(np.max(gain * law.one * equal - math.expm1(epsilon) * fewer)))
+    elif law.shared > 0 and num_people > 1:
         total = min(total, _labeled_delta(law, num_people, epsilon))
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
 
@@ -361,12 +360,33 @@ def _terms(law: ReportLaw, epsilon: float, alpha: float, beta: float) -> tuple[A
     return np.array([*masses, max(1 - sum(masses), 0.0)]), np.array(values)
 
 
+@lru_cache(maxsize=8)
+def _ones_of_others(epsilon0: float, num_people: int) -> tuple[Array, Array] | None:
+    """Return P(S = s) and P(S < s) for all s and j, without dominated pairs; None if there are too many.
+
+    Blocks of consecutive j share one law, of fewer reports: as many as j differs are given away.
+    """
+    flip, block = 1 / (math.exp(epsilon0) + 1), math.ceil(num_people / _HOLDERS)
+    laws, sums = [], []
+    for ones in range(0, num_people, block):
+        holders = ones, max(num_people - block - ones, 0)
+        windows = [_central_window(each, flip, _LOG_LEFT_OUT) for each in holders]
+        if windows[0].size * windows[1].size > _MAX_PRODUCTS:
+            return None
+        flips = [_binomial_pmf(*each, flip) for each in zip(windows, holders, strict=True)]
+        laws.append(np.convolve(flips[0][::-1], flips[1]))
+        sums.append(np.cumsum(np.append(0.0, laws[-1][:-1])))  # no difference, which cancels
+    equal, fewer = np.concatenate(laws) + 4 * math.exp(-_LOG_LEFT_OUT), np.concatenate(sums)
+    order = np.argsort(-equal)
+    order = order[fewer[order] <= np.minimum.accumulate(fewer[order])]
+    return equal[order], fewer[order]
+
+
 def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     """Return the bound by labels, with noises (u, d) that are the best by a normal approximation."""
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     gain, loss = _gain_and_loss(law.epsilon0, epsilon)
-    nodes, weights = np.polynomial.legendre.leggauss(24)
-    nodes, weights = (nodes + 1) / 2, weights * (1 - nodes) / 4
+    nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - _NODES) / 4
 
     def tent(top: float, rate: Array) -> Array:
         """Return ∫ ((z − t)₊ − (z − e^ε₀ t)₊) e^(−rate t) dt over t > 0 for z = `top`."""
@@ -420,10 +440,10 @@ def _mean_excess(
     parts = values / step - floors
     cells = np.concatenate([floors, floors + 1])
     masses = np.concatenate([masses * (1 - parts), masses * parts])
+    cells, masses = cells[masses > 0], masses[masses > 0]
 
     def slope(rate: float) -> float:
-        exponents = np.where(masses > 0, rate * cells, -np.inf)
-        return float(masses * np.exp(exponents - exponents.max()) @ cells)
+        return float(masses * np.exp(rate * (cells - cells.max())) @ cells)
 
     rate = 0.0
     if slope(0.0) < 0:
@@ -437,22 +457,22 @@ def _mean_excess(
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
     transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
-    powers, before = np.zeros_like(transform), most
+    powers, logs = np.zeros_like(transform), np.log(np.maximum(np.abs(transform), 1e-300))
+    large, before = logs > 0.0, most
     for m, share in sorted(sizes.items(), reverse=True):  # Horner: powers of differences are quick
-        powers *= transform ** (before - m)
-        powers += share * math.exp((m - most) * math.log(total))
-        before = m
-    powers *= transform**before
+        powers[large] *= transform[large] ** (before - m)
+        large, before = m * logs > -70.0, m  # the rest is below rounding errors
+        powers[large] += share * math.exp((m - most) * math.log(total))
+    powers[large] *= transform[large] ** before
     probabilities = np.maximum(scipy.fft.irfft(powers, size), 0.0)
     sums = step * ((np.arange(size) + size // 2) % size - size // 2)
-    shifted = sums - up + down
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        above = np.exp(-tilt * sums) * sums
-        below = 0.0 * sums
+    positive = (shifted := sums - up + down) >= 0
+    with np.errstate(over="ignore", under="ignore"):
+        excess = float(probabilities[positive] @ (np.exp(-tilt * sums) * sums)[positive])
         if up + down > 0:
-            above += down**2 / (up + down) * np.exp(-tilt * sums - np.maximum(shifted, 0) / down)
-            below = up**2 / (up + down) * np.exp(np.minimum(shifted, 0) / up - tilt * sums)
-    excess = float(probabilities @ np.where(shifted >= 0, above, below))
+            tails = np.where(positive, down, up)
+            tails *= tails * np.exp(-tilt * sums - np.abs(shifted) / tails)
+            excess += float(probabilities @ tails) / (up + down)
     lost = (math.exp(-_LOG_LEFT_OUT / 2) + max(1e-10, 1e-15 * most)) * sum(sizes.values())
     lost *= math.sqrt(most * variance) + up + down
     return (excess + lost) * math.exp(most * math.log(total))

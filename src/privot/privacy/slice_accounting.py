@@ -48,9 +48,10 @@ from privot.core.errors import (
     PrivotError,
     require_choice,
     require_count,
+    require_finite,
 )
 from privot.privacy.guarantees import ApproximateDP, RenyiDP
-from privot.privacy.rounding import check_delta, exactly, require_delta, require_finite
+from privot.privacy.rounding import check_delta, exactly, require_delta
 from privot.privacy.slice_losses import SampledPair, composed_epsilon
 from privot.privacy.slice_sensitivity import (
     CentralNeighboring,

@@ -70,8 +70,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, require_choice
-from privot.privacy.rounding import require_finite
+from privot.core.errors import PrivotError, require_choice, require_finite
 
 Floats = NDArray[np.float64]
 

@@ -280,7 +280,7 @@ class Randomizer(Summarized):
                 row["reason"] += reason_beside_others(self.schema, row["column"])
         return rows
 
-    @property
+    @cached_property
     def all_coded(self) -> bool:
         """True if every column is reported as a code."""
         columns, mechanisms = self.schema.columns, self.mechanisms
@@ -506,10 +506,10 @@ class Release(Reports):
     randomizer: Randomizer
 
     def __post_init__(self) -> None:
-        names = list(self.randomizer.types)
-        if sorted(self.rows.column_names) != sorted(names) or len(self.rows) == 0:
+        names, present = list(self.randomizer.types), self.rows.dataset.schema.names
+        if sorted(present) != sorted(names) or len(self.rows) == 0:
             raise PrivotError(
-                f"the reports have columns {self.rows.column_names} and {len(self)} rows, "
+                f"the reports have columns {present} and {len(self)} rows, "
                 f"the randomizer makes {names}: use the file that `privot privatize` wrote"
             )
 

@@ -1,4 +1,4 @@
-"""Figures of a model's columns, and HTML pages of image fits, demos and simulated campaigns.
+"""Figures of a model's columns and trends, and HTML pages of fits, demos and simulated campaigns.
 
 Every file of a simulated campaign (page, picture, tables, numbers) is stamped SIMULATED.
 """
@@ -6,7 +6,7 @@ Every file of a simulated campaign (page, picture, tables, numbers) is stamped S
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,11 @@ import pyarrow as pa
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
 from privot.forecast.simulation import PLACES, SERVERS, STAMP, TRUSTED, SimulatedCampaign, TrustPlan
-from privot.local import LocalModel
+from privot.local import LocalModel, WaveModel
+from privot.local.waves.wave_model import Trend
 from privot.models import History, Model
 from privot.randomizer import Release
 from privot.report.charts import bars_of
@@ -281,7 +283,7 @@ def _write_json(path: Path, fields: dict[str, Any]) -> None:
 
 
 def draw_trust(plan: TrustPlan) -> Figure:
-    """Draw predicted errors against ε: one line for each place of trust, and the floor."""
+    """Draw predicted errors against ε: one line for each place of trust, and that without noise."""
     with styled():
         figure = new_figure(6.4, 4.0)
         axis = figure.subplots()
@@ -291,7 +293,9 @@ def draw_trust(plan: TrustPlan) -> Figure:
             axis.plot(
                 [row.epsilon for row in rows], errors, "o-", color=color, label=TRUSTED[where]
             )
-        axis.axhline(plan.floor[plan.measure], color=MUTED, linestyle=":", label="without noise")
+        axis.axhline(
+            plan.without_noise[plan.measure], color=MUTED, linestyle=":", label="without noise"
+        )
         axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=ERROR_NAMES[plan.measure])
         epsilons = sorted({row.epsilon for row in plan.rows})
         axis.set_xticks(epsilons, [f"{each:g}" for each in epsilons])
@@ -317,3 +321,67 @@ def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     save_png(figure, picture, dpi=130)
     _write_json(numbers, {"stamp": STAMP} | asdict(plan))
     return paths
+
+
+# Trends over time.
+
+_TRENDS_ACROSS, _TREND_HEIGHT = 3, 2.5  # panels in a row; height of a panel, in inches
+_MAX_VALUES, _MAX_TREND_TICKS = 5, 5  # in a panel
+_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
+
+
+def draw_trends(model: WaveModel) -> Figure:
+    """Draw a panel for each column: the mean of a number, the shares of a category's first values."""
+    by_column = (_trends_of(model, name) for name in model.schema.table_columns)
+    groups = [trends for trends in by_column if trends][:_MAX_PANELS]
+    with styled():
+        figure, axes = grid_axes(len(groups), _TRENDS_ACROSS, _WIDTH, _TREND_HEIGHT)
+        for axis, trends in zip(axes, groups, strict=True):
+            _draw_trends_of_column(axis, trends)
+    return figure
+
+
+def _draw_trends_of_column(axis: Axes, trends: Sequence[Trend]) -> None:
+    """Draw the trends of one column with their bands."""
+    places = np.arange(len(trends[0].times))
+    for trend, color in zip(trends, _COLORS, strict=False):
+        axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
+        axis.plot(places, trend.estimate, color=color, linewidth=1.8, label=trend.name)
+    ticks = np.unique(np.linspace(0, len(places) - 1, _MAX_TREND_TICKS).round().astype(int))
+    axis.set_xticks(ticks, [trends[0].times[tick] for tick in ticks], fontsize=7)
+    axis.legend(fontsize=7, loc="best")
+
+
+def _trends_of(model: WaveModel, name: str) -> list[Trend]:
+    """Return the trends of one column: its mean, else the shares of its first values, if any."""
+    try:
+        return [model.trend(name)]
+    except PrivotError:
+        labels = model.schema.coded[name].labels if name in model.schema.coded else ()
+        return [model.trend(name, label) for label in labels[:_MAX_VALUES]]
+
+
+def write_wave_report(path: str | Path, model: WaveModel) -> None:
+    """Write the page of a model over time: its trends, and its sudden changes.
+
+    The page is computed from the releases, and is as private as they are.
+    """
+    changes = []
+    for name in model.schema.table_columns:
+        try:
+            changes.append(model.change_point(name))
+        except PrivotError:  # there are only two waves, or the column has no numbers
+            continue
+    fields = {
+        "figure": data_uri(draw_trends(model), dpi=130),
+        "waves": len(model.times),
+        "first": model.times[0],
+        "last": model.times[-1],
+        "people": sum(model.people),
+        "changes": changes,
+        "promise": model.guarantee.describe(),
+        "guarantee": str(model.guarantee),
+        "all": str(model.guarantee_of_all),
+        "unit": model.schema.unit,
+    }
+    write_page(path, "waves.html", fields)

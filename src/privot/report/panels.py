@@ -1,4 +1,4 @@
-"""Style of figures and pages, and figures of several panels: images, maps, and trends over time.
+"""Style of figures and pages, and figures of several panels: images and maps.
 
 Images and maps are dark figures of panels in a row (`dark_axes`); others have the style of the pages.
 """
@@ -32,10 +32,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.ndimage import gaussian_filter
 
 import privot
-from privot.core.errors import PrivotError
 from privot.core.files import write_file
-from privot.local import WaveModel
-from privot.local.waves.wave_model import Trend
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ArrayColumn
@@ -359,79 +356,3 @@ def _cell_shares(
     """Return the smoothed share of people in each cell."""
     counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)
-
-
-# Trends over time.
-
-_ACROSS, _MAX_PANELS = 3, 24  # panels in a row, panels in all
-_WIDTH, _HEIGHT = 3.6, 2.5  # of a panel, in inches
-_MAX_VALUES, _MAX_TREND_TICKS = 5, 5  # in a panel
-_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
-
-
-def draw_trends(
-    model: WaveModel, truth: dict[str, Sequence[float]] | None = None, *, level: float = 0.95
-) -> Figure:
-    """Draw a panel for each column: the mean of a number, the shares of a category's first values.
-
-    Arguments:
-        model: By [`fit_waves`][privot.local.waves.wave_model.fit_waves].
-        truth: True values of trends by name (`uses = yes`, `mean of age`), which are drawn as well; a
-            figure with true values of real people is **not private**.
-        level: Confidence level of the bands.
-    """
-    by_column = (_trends_of(model, name, level) for name in model.schema.table_columns)
-    groups = [trends for trends in by_column if trends][:_MAX_PANELS]
-    with styled():
-        figure, axes = grid_axes(len(groups), _ACROSS, _WIDTH, _HEIGHT)
-        for axis, trends in zip(axes, groups, strict=True):
-            draw_trend(axis, trends, truth or {})
-    return figure
-
-
-def draw_trend(axis: Axes, trends: Sequence[Trend], truth: dict[str, Sequence[float]]) -> None:
-    """Draw the trends of one column with their bands, and their true values where given."""
-    places = np.arange(len(trends[0].times))
-    for trend, color in zip(trends, _COLORS, strict=False):
-        axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
-        axis.plot(places, trend.estimate, color=color, linewidth=1.8, label=trend.name)
-        if trend.name in truth:
-            axis.plot(places, truth[trend.name], color=INK, linewidth=1, linestyle="--")
-    ticks = np.unique(np.linspace(0, len(places) - 1, _MAX_TREND_TICKS).round().astype(int))
-    axis.set_xticks(ticks, [trends[0].times[tick] for tick in ticks], fontsize=7)
-    axis.legend(fontsize=7, loc="best")
-
-
-def _trends_of(model: WaveModel, name: str, level: float) -> list[Trend]:
-    """Return the trends of one column: its mean, else the shares of its first values, if any."""
-    try:
-        return [model.trend(name, level=level)]
-    except PrivotError:
-        labels = model.schema.coded[name].labels if name in model.schema.coded else ()
-        return [model.trend(name, label, level=level) for label in labels[:_MAX_VALUES]]
-
-
-def write_wave_report(path: str | Path, model: WaveModel) -> None:
-    """Write the page of a model over time: its trends, and its sudden changes.
-
-    The page is computed from the releases, and is as private as they are.
-    """
-    changes = []
-    for name in model.schema.table_columns:
-        try:
-            changes.append(model.change_point(name))
-        except PrivotError:  # there are only two waves, or the column has no numbers
-            continue
-    fields = {
-        "figure": data_uri(draw_trends(model), dpi=130),
-        "waves": len(model.times),
-        "first": model.times[0],
-        "last": model.times[-1],
-        "people": sum(model.people),
-        "changes": changes,
-        "promise": model.guarantee.describe(),
-        "guarantee": str(model.guarantee),
-        "all": str(model.guarantee_of_all),
-        "unit": model.schema.unit,
-    }
-    write_page(path, "waves.html", fields)

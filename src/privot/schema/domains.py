@@ -63,10 +63,6 @@ class Domain(Protocol):
     def area(self) -> Literal["box", "l1_ball", "l2_ball", "curve"] | None:
         """Shape of the unit domain, or of the set whose non-negative part it is; None for others."""
 
-    @property
-    def nonexpansive(self) -> bool:
-        """Whether `project` increases no ℓ2 distance (by more than 2^−40 of the radius)."""
-
     def diameter(self, norm: int) -> float:
         """Return the largest ℓ1 (`norm=1`) or ℓ2 (`norm=2`) distance of two points, rounded up."""
 
@@ -133,7 +129,7 @@ class Box:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 
-    symmetric = nonexpansive = True
+    symmetric = True
     area: ClassVar[Literal["box"]] = "box"
 
     def __post_init__(self) -> None:
@@ -221,7 +217,7 @@ class _Ball:
         if self.dimension < 1:
             raise PrivotError(f"dimension {self.dimension} is not positive: give a column or more")
 
-    on_grid, nonexpansive = False, True
+    on_grid = False
 
     @property
     def symmetric(self) -> bool:
@@ -386,7 +382,7 @@ class Polyline:
 
     corners: tuple[tuple[float, ...], ...]
 
-    on_grid = symmetric = nonexpansive = False
+    on_grid = symmetric = False
     area: ClassVar[Literal["curve"]] = "curve"
 
     def __post_init__(self) -> None:

@@ -113,8 +113,6 @@ class ImageDomain:
         return self.radius is None or self.center_at == "middle"
 
     area = None  # in general neither a box, a ball nor a curve
-    # A composition of clipping, projections onto balls and an orthonormal transform.
-    nonexpansive = True
 
     @property
     def center(self) -> Array:

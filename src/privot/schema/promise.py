@@ -25,8 +25,14 @@ from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
-from privot.core.errors import MOST_PEOPLE, PrivotError, require_choice, require_count
-from privot.privacy.rounding import at_most, require_delta, require_finite
+from privot.core.errors import (
+    MOST_PEOPLE,
+    PrivotError,
+    require_choice,
+    require_count,
+    require_finite,
+)
+from privot.privacy.rounding import at_most, require_delta
 
 Place = Literal["local", "shuffled", "aggregated", "central"]
 

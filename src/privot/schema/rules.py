@@ -27,15 +27,20 @@ value      = "if" value "then" value ["else" value]  without else, what then mus
 A name denotes a column, in backquotes if it has blanks; other names, and "quoted words", are texts. A
 date is 2024-05-31; the difference of dates is in days. Rules are parsed once, with the schema, into
 functions on columns: there is no `eval`, and the depth of nesting is limited.
+
+**Terms** have a type and a function from tables to values. Values are Arrow arrays: numbers, dates in
+days since 1970, texts, truth values. Missing values are null, with the logic of SQL: a comparison with
+null is neither true nor false, and a rule is broken only where it is false.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +48,191 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.schema import terms
 from privot.schema.columns.column import CodedColumn, Column
 from privot.schema.columns.numeric import NumberColumn
-from privot.schema.terms import NOTHING, Term
+
+Type = Literal["number", "date", "text", "truth", "missing"]
+Values = Callable[[pa.Table], Any]
+
+_DAY = 86_400.0
+_EPOCH = dt.datetime(1970, 1, 1)
+_ARROW = {"number": pa.float64(), "text": pa.string(), "truth": pa.bool_()}
+_COMPARISONS = {
+    "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal, "=": pc.equal,
+    "!=": pc.not_equal,
+}  # fmt: skip
+_ARITHMETIC = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "/": pc.divide}
+# Type of a result, by (type, operator, type).
+_RESULT_TYPES: dict[tuple[Type, str, Type], Type] = {
+    **{("number", sign, "number"): "number" for sign in _ARITHMETIC},
+    ("date", "-", "date"): "number",
+    ("date", "+", "number"): "date",
+    ("date", "-", "number"): "date",
+    ("number", "+", "date"): "date",
+}
+
+Mask = NDArray[np.bool_]
+_ROUNDING = 1e-9  # a computed number may be so much beyond a bound, relative to the bounds
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Expression in a rule.
+
+    Arguments:
+        type: Type of its values.
+        values: Function from a table to its values (n,), or to a constant.
+        columns: Names of the columns that it depends on.
+        words: Its text in the rule, for errors.
+        listed: Texts that it may have, if it is a column with categories.
+        literal: The text itself, if it is a constant text.
+    """
+
+    type: Type
+    values: Values
+    columns: frozenset[str] = frozenset()
+    words: str = ""
+    listed: tuple[str, ...] | None = None
+    literal: str | None = None
+
+    @property
+    def noun(self) -> str:
+        """Its type with an article, for errors."""
+        return "missing" if self.type == "missing" else f"a {self.type}"
+
+    def derived(self, kind: Type, values: Values, *others: Term) -> Term:
+        """Return a term of type `kind`, with `values` computed from this term and others."""
+        columns = self.columns.union(*(other.columns for other in others))
+        return Term(kind, values, columns, self.words)
+
+
+def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
+    """Return the term of a table column."""
+    columns = frozenset([name])
+    return Term(kind, lambda table: _term_values(table.column(name), kind), columns, name, listed)
+
+
+def constant(kind: Type, value: float | bool | str, words: str) -> Term:
+    """Return the term of a constant number, truth value or text."""
+    literal = value if isinstance(value, str) else None
+    return Term(kind, lambda table: pa.scalar(value), words=words, literal=literal)
+
+
+def date_constant(words: str) -> Term:
+    """Return the term of a constant date or time, in ISO 8601."""
+    try:
+        days = (dt.datetime.fromisoformat(words) - _EPOCH).total_seconds() / _DAY
+    except (ValueError, TypeError):
+        raise PrivotError(f"{words!r} is a date that no calendar has: correct it") from None
+    return Term("date", lambda table: pa.scalar(days), words=words)
+
+
+# The keyword `missing`, which a term may be compared with, or be equal to.
+NOTHING = Term("missing", lambda table: None, words="missing")
+
+
+def combined(first: Term, sign: str, second: Term) -> Term:
+    """Return the sum, difference, product or quotient of two terms."""
+    kind = _RESULT_TYPES.get((first.type, sign, second.type))
+    if kind is None:
+        raise PrivotError(
+            f"{first.words!r} {sign} {second.words!r} is {first.noun} {sign} {second.noun}: compute "
+            "with numbers, and with dates and days"
+        )
+    compute = _ARITHMETIC[sign]
+    return first.derived(kind, lambda t: compute(first.values(t), second.values(t)), second)
+
+
+def compared(first: Term, sign: str, second: Term) -> Term:
+    """Return the comparison of two terms; compared with `missing`, whether a term is null."""
+    if "missing" in (first.type, second.type):
+        given = second if first.type == "missing" else first
+        if sign not in ("=", "!=") or given.type == "missing":
+            raise PrivotError(
+                f"missing is compared by {sign}: write COLUMN = missing, or != missing"
+            )
+        if sign == "=":
+            return given.derived("truth", lambda t: pc.is_null(given.values(t)))
+        return given.derived("truth", lambda t: pc.is_valid(given.values(t)))
+    _require_same_type(first, second, f"compared by {sign}")
+    if sign not in ("=", "!=") and first.type not in ("number", "date"):
+        raise PrivotError(
+            f"{first.words!r} {sign} {second.words!r} compares {first.type}s, which have no order: "
+            "use = or !="
+        )
+    compare = _COMPARISONS[sign]
+    return first.derived("truth", lambda t: compare(first.values(t), second.values(t)), second)
+
+
+def joined(word: Literal["or", "and"], first: Term, second: Term) -> Term:
+    """Return the disjunction or conjunction of two conditions."""
+    _require_truth(word, first, second)
+    join = pc.or_kleene if word == "or" else pc.and_kleene
+    return first.derived("truth", lambda t: join(first.values(t), second.values(t)), second)
+
+
+def negated(term: Term) -> Term:
+    """Return the negation of a condition."""
+    _require_truth("not", term)
+    return term.derived("truth", lambda t: pc.invert(term.values(t)))
+
+
+def chosen(condition: Term, first: Term, second: Term) -> Term:
+    """Return the term `first` where the condition holds, `second` where it does not."""
+    _require_truth("if", condition)
+    kind = second.type if first.type == "missing" else first.type
+    if "missing" not in (first.type, second.type):
+        _require_same_type(first, second, "the outcomes of if")
+    listed = [term.literal for term in (first, second) if term.literal is not None]
+    listed += [text for term in (first, second) for text in term.listed or ()]
+
+    def values(table: pa.Table) -> Any:
+        return pc.if_else(condition.values(table), first.values(table), second.values(table))
+
+    return replace(first.derived(kind, values, condition, second), listed=tuple(listed) or None)
+
+
+def _require_truth(word: str, *terms: Term) -> None:
+    """Raise PrivotError unless all terms beside `word` are conditions."""
+    for term in terms:
+        if term.type != "truth":
+            raise PrivotError(
+                f"{term.words!r} beside {word!r} is {term.noun}: write a condition, such as a comparison"
+            )
+
+
+def _require_same_type(first: Term, second: Term, how: str) -> None:
+    """Raise PrivotError unless two terms have one type, and constant texts are listed categories."""
+    if first.type != second.type:
+        raise PrivotError(
+            f"{first.words!r} is {first.noun} and {second.words!r} is {second.noun}, {how}: use two of "
+            "a type (a text that is no column is a category; put others in quotes)"
+        )
+    for term, other in ((first, second), (second, first)):
+        listed, text = term.listed, other.literal
+        if listed is not None and text is not None and text not in listed:
+            raise PrivotError(
+                f"{text!r} is no column, and none of the categories of {term.words!r}: use one "
+                f"of {', '.join(listed[:8])}"
+            )
+
+
+def _term_values(values: pa.ChunkedArray, kind: Type) -> Any:
+    """Convert a table's values to those of a term: dates to days since 1970, others by their type."""
+    if kind != "date":
+        return values.cast(_ARROW[kind])
+    seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+    return pc.divide(seconds, 1e6 * _DAY)
+
+
+def to_timestamps(days: Any) -> pa.Array:
+    """Convert days since 1970 to timestamps, as tables hold them."""
+    return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))
+
+
+# Parsing.
+
+Token = tuple[str, str]  # (kind, text)
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
@@ -56,21 +242,16 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
-_COMPARISONS = ("<", "<=", "=", "!=", ">=", ">")
-_EITHER, _BOTH = partial(terms.joined, "or"), partial(terms.joined, "and")
+_MAX_LETTERS, _MAX_DEPTH = 2000, 40
+_EITHER, _BOTH = partial(joined, "or"), partial(joined, "and")
 # Logical operators, the one that binds least first.
 _RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _EITHER), ("and", _BOTH))
-_ZERO = terms.constant("number", 0.0, "0")
+_ZERO = constant("number", 0.0, "0")
 _CONSTANTS = {
-    "true": terms.constant("truth", True, "true"),
-    "false": terms.constant("truth", False, "false"),
+    "true": constant("truth", True, "true"),
+    "false": constant("truth", False, "false"),
     "missing": NOTHING,
 }
-_MAX_LETTERS, _MAX_DEPTH = 2000, 40
-_ROUNDING = 1e-9  # a computed number may be so much beyond a bound, relative to the bounds
-
-Token = tuple[str, str]  # (kind, text)
-Mask = NDArray[np.bool_]
 
 
 def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]:
@@ -81,7 +262,6 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
         columns: Terms of the columns that it may name.
 
     Examples:
-        >>> from privot.schema.terms import column_term
         >>> read_rule("a = 1 + 2 * 3", {"a": column_term("a", "number", None)})[0]
         'a'
 
@@ -154,8 +334,8 @@ class _Reader:
         self._expect("then")
         outcome = self.value()
         if self._take("else"):
-            return terms.chosen(condition, outcome, self.value())
-        return _EITHER(terms.negated(condition), outcome)
+            return chosen(condition, outcome, self.value())
+        return _EITHER(negated(condition), outcome)
 
     def _ranked(self, rank: int) -> Term:
         """Parse operands joined by the operator of a rank ("or", "and"), from left to right."""
@@ -169,25 +349,25 @@ class _Reader:
 
     def _comparison(self) -> Term:
         if self._take("not"):
-            return terms.negated(self._comparison())
+            return negated(self._comparison())
         first = self._sum()
         if self._take("not"):
             self._expect("in")
-            return terms.negated(self._one_of(first))
+            return negated(self._one_of(first))
         if self._take("in"):
             return self._one_of(first)
         parts = []
         while sign := self._take(*_COMPARISONS):
             second = self._sum()
-            parts.append(terms.compared(first, sign, second))
+            parts.append(compared(first, sign, second))
             first = second
         return reduce(_BOTH, parts) if parts else first
 
     def _one_of(self, first: Term) -> Term:
         self._expect("(")
-        equalities = [terms.compared(first, "=", self._sum())]
+        equalities = [compared(first, "=", self._sum())]
         while self._take(","):
-            equalities.append(terms.compared(first, "=", self._sum()))
+            equalities.append(compared(first, "=", self._sum()))
         self._expect(")")
         return reduce(_EITHER, equalities)
 
@@ -196,7 +376,7 @@ class _Reader:
         operand = self._single if signs == "*/" else partial(self._sum, "*/")
         term = operand()
         while sign := self._take(*signs):
-            term = terms.combined(term, sign, operand())
+            term = combined(term, sign, operand())
         return term
 
     def _single(self) -> Term:
@@ -209,7 +389,7 @@ class _Reader:
             self._expect(")")
         else:
             term = self._word()
-        return terms.combined(_ZERO, "-", term) if minus_signs % 2 else term
+        return combined(_ZERO, "-", term) if minus_signs % 2 else term
 
     def _word(self) -> Term:
         if self.next is None:
@@ -223,12 +403,12 @@ class _Reader:
         if kind in ("name", "column") and word in self._columns:
             return self._columns[word]
         if kind == "number":
-            return terms.constant("number", float(word), word)
+            return constant("number", float(word), word)
         if kind == "date":
-            return terms.date_constant(word)
+            return date_constant(word)
         if kind == "name" and word in _CONSTANTS:
             return _CONSTANTS[word]
-        return terms.constant("text", word, word)
+        return constant("text", word, word)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +484,7 @@ def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
             listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
         if kind is not None:
             for part in column.table_columns(name):
-                column_terms[part] = terms.column_term(part, kind, listed)
+                column_terms[part] = column_term(part, kind, listed)
     return column_terms
 
 
@@ -341,7 +521,7 @@ def _computed_column(name: str, column: Column, term: Term, table: pa.Table) -> 
     """Return (table values of a defined column, mask (n,) of the rows outside its declaration)."""
     values = term.values(table)
     if term.type == "date":
-        values = terms.to_timestamps(values)
+        values = to_timestamps(values)
     raw = pa.table({name: values})
     read, problems = column.read(name, raw)
     invalid = np.zeros(table.num_rows, np.bool_)

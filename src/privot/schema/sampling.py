@@ -41,7 +41,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.schema.terms import Term
+from privot.schema.rules import Term
 
 if TYPE_CHECKING:
     from privot.schema.schema import Schema

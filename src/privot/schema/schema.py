@@ -188,12 +188,12 @@ class Schema(Summarized, BaseModel):
             )
         return self.points[name]
 
-    @property
+    @cached_property
     def table_columns(self) -> tuple[str, ...]:
         """Names of the reported table columns, in the order of the schema."""
         return tuple(part for name, c in self.columns.items() for part in c.table_columns(name))
 
-    @property
+    @cached_property
     def sampled_columns(self) -> tuple[str, ...]:
         """Names of all table columns that samples have, in the order of the schema."""
         return tuple(part for name, c in self.declared.items() for part in c.table_columns(name))

@@ -58,7 +58,7 @@ class RecordForm:
         separator = _NAMED.get(self.separator, self.separator)
         if len(separator) != 1 or separator.isalnum() or separator in "\"'\r\n.-+":
             raise PrivotError(
-                f"--separator {self.separator!r} cannot separate fields: give one character, such "
+                f"separator {self.separator!r} cannot separate fields: give one character, such "
                 "as ';', or tab"
             )
         object.__setattr__(self, "separator", separator)
@@ -68,12 +68,12 @@ class RecordForm:
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
-                    f"--ignore {name!r}: the schema declares it, and reports are of all its columns: "
+                    f"ignore {name!r}: the schema declares it, and reports are of all its columns: "
                     "remove it from the schema instead"
                 )
             if name not in table.column_names:
                 raise PrivotError(
-                    f"--ignore {name!r}: {source} has no such column: correct it, or leave it out"
+                    f"ignore {name!r}: {source} has no such column: correct it, or leave it out"
                 )
         left_out = [name for name in table.column_names if name in {*self.ignore, *self.unread}]
         return table.drop_columns(left_out) if left_out else table
@@ -158,7 +158,7 @@ def _require_columns(
             shown = "tab" if other == "\t" else f"'{other}'"
             raise PrivotError(
                 f"{source} is not separated by {form.separator!r}, but by {other!r}: "
-                f"give --separator {shown}"
+                f"give separator {shown}"
             )
     raise PrivotError(
         f"{source} has none of the columns {list(columns)} in its first line: put the "

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from privot.core.errors import PrivotError, require_choice
-from privot.training.stopping import Architecture
+from privot.training import Architecture
 
 
 class MLP(nn.Module):

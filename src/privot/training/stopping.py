@@ -7,7 +7,7 @@ training steps in a time limit, and `FitMonitor` stops an iterative fit at a lim
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from privot.core.errors import load_object
 from privot.core.processes import Interruption, deferred_interruption
@@ -15,7 +15,6 @@ from privot.core.processes import Interruption, deferred_interruption
 if TYPE_CHECKING:
     from privot.models import History
 
-Architecture = Literal["mlp", "dcgan", "dcgan_unnormalized"]  # of generator networks
 Result = TypeVar("Result")
 
 # The time of a step is estimated after 20 steps, without the first five, which may compile.

@@ -127,12 +127,11 @@ class Panel:
         due = wave + (self.slot(person) - wave) % self.window
         return due if self.waves is None or due < self.waves else None
 
-    def waves_of(self, person: str, waves: int | None = None) -> list[int]:
-        """Return the waves in which a person reports: among the first `waves`, or all T by default."""
-        last = self.waves if waves is None else waves
-        if last is None:
-            raise PrivotError(f"panel {self.name!r} has no last wave: say how many to list")
-        return list(range(self.slot(person), last, self.window))
+    def waves_of(self, person: str) -> list[int]:
+        """Return all waves in which a person reports."""
+        if self.waves is None:
+            raise PrivotError(f"panel {self.name!r} has no last wave: use `next_wave`")
+        return list(range(self.slot(person), self.waves, self.window))
 
     def most_reports(self, waves: int | None = None) -> int | None:
         """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privot.core.errors import PrivotError
-from privot.schema.rules import read_rule
-from privot.schema.terms import column_term
+from privot.schema.rules import column_term, read_rule
 
 COLUMNS = {
     "a": column_term("a", "number", None),

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.schema.terms import column_term, date_constant, to_timestamps
+from privot.schema.rules import column_term, date_constant, to_timestamps
 
 
 def test_dates_and_times_are_days_since_1970_and_return():

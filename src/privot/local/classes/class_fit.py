@@ -55,6 +55,7 @@ References:
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 
@@ -197,7 +198,6 @@ def fit_classes(
         monitor: Progress, time limit and interruption of the fit; none by default.
         trials: Settings to average; by default chosen by cross-validation.
     """
-    monitor = monitor or FitMonitor()
     atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
@@ -213,7 +213,7 @@ def fit_classes(
     else:
         priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
     if trials is None:
-        trials = choose_trials(tables, marginals, priors, seed, monitor)
+        trials = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
     dependence = describe_dependence(trials)
     mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
     if split:
@@ -222,14 +222,13 @@ def fit_classes(
         orders = [np.zeros(0, int) if each.cells is None else each.cells.in_order for each in atoms]
         mixture = shrink_marginals(mixture, tables, queries, orders)
     sampler = LatentClassSampler(mixture.refined(laws), places, releases.schema)
-    _warn_of_heavy_atoms(sampler)
     made_with = {
         "estimator": "latent_classes",
         "loss": "exact likelihood",
         "seed": seed,
         "classes": len(mixture.weights),
         "dependence": dependence,
-        "averaged": [asdict(trial) for trial in trials],
+        "averaged": [*map(asdict, trials)],
         "num_reports": len(releases),
     }
     return LocalModel.of(releases, sampler, made_with)
@@ -238,11 +237,14 @@ def fit_classes(
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit latent classes to other reports, with the settings that were chosen for `model`."""
     trials = [Trial(**each) for each in model.made_with["averaged"]]
-    return fit_classes(releases, seed, trials=trials)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which the fit of `model` has issued
+        return fit_classes(releases, seed, trials=trials)
 
 
-def _warn_of_heavy_atoms(sampler: LatentClassSampler) -> None:
+def warn_of_heavy_atoms(model: LocalModel) -> None:
     """Warn if most people are in one interval of a number, within which reports show nothing."""
+    sampler = cast("LatentClassSampler", model.sampler)
     for index, (name, column) in enumerate(sampler.schema.coded.items()):
         cells = sampler.places[index].cells
         if cells is None or column.alphabet.spikes:
@@ -437,7 +439,7 @@ def fit_ensemble(
     priors: Sequence[Prior],
     trials: Sequence[Trial],
     seed: int,
-    monitor: FitMonitor,
+    monitor: FitMonitor | None,
 ) -> LatentClasses:
     """Fit every trial's setting to all reports from several starts, and average the mixtures."""
 
@@ -450,10 +452,11 @@ def fit_ensemble(
     for trial in trials:
         count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
         starts += [(trial, start) for start in range(count)]
-    if monitor.over():
+    if monitor and monitor.over():
         starts = starts[:1]
     models: list[LatentClasses] = []
     for p, weights in map_threads(fit_start, starts):
-        monitor.step(len(starts) - len(models) - 1)
+        if monitor:
+            monitor.step(len(starts) - len(models) - 1)
         models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)

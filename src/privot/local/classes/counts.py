@@ -54,7 +54,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.local.releases import Releases
 from privot.mechanisms.forms import Answers, CodeForm
-from privot.randomizer import Counts, Randomizer
+from privot.randomizer import Counts
 from privot.randomizer.reports.counts import CountPlan, Key
 from privot.randomizer.reports.joint import JointReport
 from privot.randomizer.reports.rows import distinct_rows
@@ -133,11 +133,6 @@ class ReportGroup:
     def queries(self) -> tuple[int, ...]:
         """Numbers of all queries, in the order of the factors."""
         return tuple(query for factor in self.factors for query in factor.queries)
-
-
-def alphabet_sizes(randomizer: Randomizer) -> list[int]:
-    """Return the number of codes of every column, in the schema's order."""
-    return [column.alphabet.size for column in randomizer.schema.coded.values()]
 
 
 def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
-from privot.local.releases import LineCells
+from privot.local.releases import Atoms, LineCells
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Codes
@@ -205,18 +205,36 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Places of a column's atoms: their codes, and their intervals."""
+    """Places of a column's values in a model: its atoms, then mass points within atoms (`curves`)."""
 
-    codes: Codes  # the schema's code of each atom (a,)
-    cells: LineCells | None = None  # intervals and points of the atoms of numbers and dates
+    codes: Codes  # the schema's code of each place (a,)
+    cells: LineCells | None = None  # intervals and points of the places of numbers and dates
+
+    def numbers(self, atoms: Atoms, name: str) -> Codes:
+        """Return the number of each place's atom (a,), which contains it.
+
+        Raises:
+            PrivotError: if the atoms of column `name` are of other alphabets.
+        """
+        count = len(atoms.codes)
+        if not np.array_equal(self.codes[:count], atoms.codes):
+            raise PrivotError(
+                f"column {name!r} is reported in other alphabets in this wave: give waves of "
+                "randomizers that differ in nothing but epsilon, or fit them apart"
+            )
+        if self.cells is None or atoms.cells is None:
+            return np.arange(count)
+        points = self.cells.low[count:, None]
+        around = (atoms.cells.low <= points) & (points < atoms.cells.high)
+        return np.concatenate([np.arange(count), around.argmax(axis=1)])
 
 
 @dataclass(frozen=True, eq=False)
 class LatentClassSampler:
     """Sampler of records from latent classes over the columns' atoms."""
 
-    atoms: LatentClasses  # mixture whose categories are atoms
-    places: tuple[Places, ...]  # codes and intervals of each column's atoms
+    atoms: LatentClasses  # mixture whose categories are atoms, and mass points within them
+    places: tuple[Places, ...]  # codes and intervals of these, by column
     schema: Schema  # schema whose coded columns are drawn
     kind: ClassVar[str] = "latent_classes"
 

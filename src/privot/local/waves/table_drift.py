@@ -22,11 +22,11 @@ import numpy as np
 import scipy
 
 from privot.core.errors import PrivotError
-from privot.local.classes.counts import Factor, Ints, Query, count_releases
+from privot.local.classes.counts import Factor, Query, count_releases
 from privot.local.classes.curves import Curve, Pieces
 from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
-from privot.local.releases import Atoms, Releases
+from privot.local.releases import Releases
 from privot.local.waves.paths import (
     Paths,
     ShareCoordinates,
@@ -152,7 +152,7 @@ class TableDrift:
         atoms, releases = self._moved(shares).atoms, Releases((wave,))
         queries, groups = count_releases(releases)
         atom_of_place = [
-            _atom_of_place(places, releases.atoms[name], name)
+            places.numbers(releases.atoms[name], name)
             for places, name in zip(self.sampler.places, self.sampler.schema.coded, strict=True)
         ]
         queries = [Query(each.column, each.law[:, atom_of_place[each.column]]) for each in queries]
@@ -237,19 +237,3 @@ def _pieces(marginal: Array, places: Places) -> Pieces:
         return Pieces(np.eye(len(marginal)), marginal)
     no_peaks = np.zeros(0, np.int64)
     return Pieces.bumps(Curve(marginal, no_peaks, excess=np.zeros(0)), places.cells)
-
-
-def _atom_of_place(places: Places, atoms: Atoms, name: str) -> Ints:
-    """Map each place of a model to its atom, and a mass point to the atom that contains it."""
-    count = len(atoms.codes)
-    if len(places.codes) < count or not np.array_equal(places.codes[:count], atoms.codes):
-        raise PrivotError(
-            f"column {name!r} is reported in other alphabets in this wave: give waves of randomizers "
-            "that differ in nothing but epsilon, or fit them apart"
-        )
-    more = len(places.codes) - count
-    if not more or places.cells is None or atoms.cells is None:
-        return np.arange(count)
-    points = places.cells.low[count:, None]
-    around = (atoms.cells.low <= points) & (points < atoms.cells.high)
-    return np.concatenate([np.arange(count), around.argmax(axis=1)])

@@ -57,7 +57,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError
+from privot.core.errors import PrivotError, require_count
 from privot.mechanisms.samplers import (
     WORDS,
     random_words,
@@ -67,22 +67,16 @@ from privot.mechanisms.samplers import (
 )
 from privot.privacy.rounding import require_epsilon
 from privot.privacy.shuffling import ReportLaw
+from privot.schema.columns.identifier import Words, mix_words
 from privot.schema.domains import Array
 
 Floats = NDArray[np.float32]
-Words = NDArray[np.uint64]
 Indices = NDArray[np.int64]
 
 SMALLEST_DIMENSION, LARGEST_DIMENSION = 2**8, 2**16
 MOST_CANDIDATES = 2**20
 
-# Constants of SplitMix64.
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_SHIFTS_AND_FACTORS = (
-    (np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)),
-    (np.uint64(27), np.uint64(0x94D049BB133111EB)),
-)
-_LAST_SHIFT = np.uint64(31)
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64
 # Scores are compared as 16-bit integers, 2^11 to one standard deviation.
 _SCORE_STEPS = 2**11
 _MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
@@ -100,20 +94,13 @@ def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Word
     ['e220a8397b1dcdaf', '6e789e6aa1b965f4']
     """
     number = np.asarray(first, np.uint64)[..., None] + np.arange(1, count + 1, dtype=np.uint64)
-    z: Words = np.asarray(seeds, np.uint64)[:, None] + number.astype(np.uint64) * _STEP
-    for shift, factor in _SHIFTS_AND_FACTORS:
-        z ^= z >> shift
-        z *= factor
-    z ^= z >> _LAST_SHIFT
-    return z
+    return mix_words(np.asarray(seeds, np.uint64)[:, None] + number.astype(np.uint64) * _STEP)
 
 
 @lru_cache(maxsize=32)
 def hadamard(size: int) -> Floats:
     """Return the Hadamard matrix of a size that is a power of two."""
-    matrix = np.ones((1, 1), np.float32)
-    while len(matrix) < size:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    matrix = scipy.linalg.hadamard(size, np.float32)
     matrix.setflags(write=False)
     return matrix
 
@@ -150,16 +137,11 @@ class Codebook:
     blocks: int
 
     def __post_init__(self) -> None:
-        size = self.dimension
-        in_range = type(size) is int and SMALLEST_DIMENSION <= size <= LARGEST_DIMENSION
-        if not in_range or size & (size - 1):
-            raise PrivotError(
-                f"dimension is {size!r}: give a power of two from {SMALLEST_DIMENSION} to "
-                f"{LARGEST_DIMENSION:,}"
-            )
-        most = MOST_CANDIDATES // size
-        if type(self.blocks) is not int or not 1 <= self.blocks <= most:
-            raise PrivotError(f"blocks is {self.blocks!r}: give an integer from 1 to {most}")
+        size, most = self.dimension, LARGEST_DIMENSION
+        require_count("dimension", size, most, "a power of two", least=SMALLEST_DIMENSION)
+        if size & (size - 1):
+            raise PrivotError(f"dimension is {size}: give a power of two")
+        require_count("blocks", self.blocks, MOST_CANDIDATES // size)
 
     @property
     def num_candidates(self) -> int:
@@ -312,9 +294,7 @@ class ClosestCandidates:
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        most = self.codebook.num_candidates // 2
-        if type(self.closest) is not int or not 1 <= self.closest <= most:
-            raise PrivotError(f"closest is {self.closest!r}: give an integer from 1 to {most}")
+        require_count("closest", self.closest, self.codebook.num_candidates // 2)
 
     @classmethod
     def for_dimension(cls, dimension: int, epsilon: float) -> Self:

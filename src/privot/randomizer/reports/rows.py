@@ -251,7 +251,10 @@ class ReportTable:
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
         """Wrap the concatenation of tables in memory, without copying them."""
-        return cls(ds.dataset(pa.concat_tables(tables)))
+        table = pa.concat_tables(tables)
+        rows = cls(ds.dataset(table))
+        vars(rows)["_count"] = table.num_rows  # a dataset would read all rows
+        return rows
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
@@ -289,11 +292,6 @@ class ReportTable:
     @cached_property
     def _count(self) -> int:
         return int(self.dataset.count_rows())  # milliseconds for a file
-
-    @property
-    def column_names(self) -> list[str]:
-        """Names of the columns."""
-        return list(self.dataset.schema.names)
 
     def require_types(self, types: Mapping[str, pa.DataType]) -> None:
         """Raise an error for columns of other types than these."""

@@ -1,4 +1,4 @@
-"""Alphabets: the finitely many codes by which a column of a table is reported, and the choice of bins.
+"""Alphabets: the finitely many codes by which a column of a table is reported, and codings of numbers.
 
 A joint report names *cells*, so every column of a table needs finitely many codes $0 … K−1$:
 
@@ -8,10 +8,10 @@ A joint report names *cells*, so every column of a table needs finitely many cod
   spreads it over its bin;
 - a column that may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds (`choose_edges`); they are never computed from data. Joint
-reports may use further alphabets of a number, its codings (`standard_codings`). Bins of equal mass
-(`equal_mass`) are chosen from a model's draws. A report does not distinguish the values of a bin, so a
-decoded number is uniform over its bin: over an interval, or over its integers except spikes.
+Bins are declared or follow from the bounds (`privot.schema.columns.edges`); they are never computed from
+data. Joint reports may use further alphabets of a number, its codings (`standard_codings`). A report
+does not distinguish the values of a bin, so a decoded number is uniform over its bin: over an interval,
+or over its integers except spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
@@ -19,27 +19,22 @@ Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 from __future__ import annotations
 
 import math
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_CODES, PrivotError
+from privot.core.errors import PrivotError
+from privot.schema.columns.edges import DEFAULT_BINS, exact_text, short_edges, without_empty
 from privot.schema.domains import Array
 
 Codes = NDArray[np.int64]
-Scale = Literal["linear", "log"]
 
 MISSING = "(missing)"
-
-DEFAULT_BINS = 10
-_EVERY_INTEGER = 16  # by default, integers with at most so many values have a bin each
 
 NUM_CODINGS = 8
 _NUM_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
@@ -49,14 +44,6 @@ _DIGITS = 2  # edges are rounded to so many digits after the first one of their 
 # Offsets differ, so that edges of different codings do not coincide.
 _AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
 _AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
-
-_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
-
-_SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
-_ALL_DIGITS = 17  # so many write every float exactly
-_SAVED_DIGITS = 3  # at least so many must a rounded edge save
-_LABEL_ERROR = 1 / 200  # of the narrower bin's width
 
 
 class Alphabet(ABC):
@@ -218,15 +205,16 @@ class Bins(Alphabet):
         absent = np.isnan(numbers)
         if absent.any() and not self.nullable:
             raise PrivotError("a number is missing in a column that is not nullable")
-        inside = np.clip(np.where(absent, self.edges[0], numbers), self.edges[0], self._largest)
+        inside = np.clip(numbers, self.edges[0], self._largest)
         if self.integer:
-            inside = np.rint(inside)
-        codes = np.searchsorted(self.edges, inside, side="right") - 1
-        codes = np.minimum(codes, self.num_bins - 1)
+            np.rint(inside, out=inside)
+        codes: Codes = np.searchsorted(self.edges, inside, side="right")
+        codes -= 1
+        np.minimum(codes, self.num_bins - 1, out=codes)
         for i, spike in enumerate(self.spikes):
             codes[inside == spike] = self.num_bins + i
         codes[absent] = self.size - 1
-        return codes.astype(np.int64)
+        return codes
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
         """Return numbers (n,), uniform over the bins of codes (n,); NaN if missing."""
@@ -244,60 +232,7 @@ class Bins(Alphabet):
         return np.where(codes < self.num_bins, numbers, values[codes])
 
 
-# Edges of bins.
-
-
-def choose_edges(
-    low: float,
-    high: float,
-    integer: bool,
-    bins: int | None,
-    scale: Scale = "linear",
-    shift: float = 0.0,
-) -> tuple[float, ...]:
-    """Return edges of equal bins over the bounds; bins of integers differ by at most one value.
-
-    On a log scale bins are equal in ln(x + shift); bins of integers hold at least one value each. If
-    `bins` is None, integers with at most 16 values have a bin each, other columns ten bins.
-
-    Examples:
-        >>> choose_edges(0, 3, True, None)
-        (0.0, 1.0, 2.0, 3.0, 4.0)
-        >>> choose_edges(0, 1, False, 4)
-        (0.0, 0.25, 0.5, 0.75, 1.0)
-        >>> choose_edges(1, 999, True, 6, "log")
-        (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
-
-    Raises:
-        PrivotError: if there are more bins than values, or too many.
-    """
-    values = int(high) - int(low) + 1
-    if bins is None:
-        bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
-    most = min(values, MOST_CODES) if integer else MOST_CODES
-    if not 1 <= bins <= most:
-        raise PrivotError(
-            f"bins {bins} do not fit between {low:g} and {high:g}: give a number from 1 to {most}"
-        )
-    if scale == "log":
-        return _log_edges(low, high, integer, bins, shift)
-    if integer:
-        return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))
-    return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
-
-
-def _log_edges(
-    low: float, high: float, integer: bool, bins: int, shift: float
-) -> tuple[float, ...]:
-    """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
-    edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
-    edges[[0, -1]] = low, high + integer  # undo the rounding of powers
-    if integer:
-        place = np.arange(bins + 1)
-        # Each edge is at least one more than the edge before it, and leaves room for those after it.
-        increasing = np.maximum.accumulate(np.rint(edges) - place) + place
-        edges = np.minimum(increasing, high + 1 - place[::-1])
-    return tuple(float(edge) for edge in edges)
+# Codings.
 
 
 def num_fine_bins(log: bool) -> int:
@@ -420,140 +355,3 @@ def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
         of_bins = np.searchsorted(bins.edges, edges[:-1], side="right") - 1
         codes.append(np.concatenate([of_bins, bins.num_bins + others]))
     return atoms, np.stack(codes)
-
-
-def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
-    """Return edges of bins of integers, without those that begin a bin of nothing but spikes.
-
-    The first edge stays: if its bin has only spikes, the second edge is dropped.
-    """
-    retained = [edges[-1]]
-    for low in reversed(edges[:-1]):
-        if retained[-1] - low > sum(low <= spike < retained[-1] for spike in spikes):
-            retained.append(low)
-    retained[-1] = edges[0]
-    return retained[::-1]
-
-
-def equal_mass(
-    values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
-) -> tuple[list[float], list[float]]:
-    """Return (inner edges, spikes) of about `num_bins` codes of equal mass.
-
-    Values that are more frequent than 1/num_bins become **spikes**. The other values are cut at
-    quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
-    easy to read. The two outer bins, which reach to the bounds, hold at most a hundredth of the mass
-    each, so that they contain the tails only.
-
-    **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
-    as the model. It must not be used on raw values: bins would reveal them.
-
-    Arguments:
-        values: Numbers drawn from a model (n,), none missing.
-        num_bins: Number of codes, at least two.
-        integer: Whether the values are integers; then an edge is the smallest integer of its bin.
-        round_between: Function that returns the roundest number of an interval.
-
-    Examples:
-        >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
-        >>> equal_mass(hours, 5, True, roundest)
-        ([30.0, 45.0, 70.0], [40.0])
-    """
-    distinct, counts = np.unique(values, return_counts=True)
-    spikes = distinct[counts * num_bins > len(values)]
-    rest = np.sort(values[~np.isin(values, spikes)])
-    num_rest = max(2, num_bins - len(spikes))
-    edges: list[float] = []
-    for share, mass in _quantiles(num_rest) if len(rest) else ():
-        margin = _QUANTILE_MARGIN * mass
-        low, high = np.quantile(rest, [share - margin, share + margin])
-        edge = round_between(float(low), float(high)) if low < high else float(low)
-        edge = math.ceil(edge) if integer else edge
-        last = edges[-1] if edges else -math.inf
-        # Every bin must contain a value.
-        if max(last, rest[0]) < edge <= rest[-1] and ((rest >= last) & (rest < edge)).any():
-            edges.append(float(edge))
-    return edges, [float(spike) for spike in spikes]
-
-
-class _Quantile(NamedTuple):
-    share: float  # of the values that are below
-    mass: float  # of the lighter neighboring bin
-
-
-def _quantiles(num_bins: int) -> list[_Quantile]:
-    """Return the place of every inner edge of bins of equal mass; the outer two bins may be light."""
-    has_tails = num_bins >= _MIN_BINS_WITH_TAILS
-    num_equal = num_bins - 2 if has_tails else num_bins
-    mass = 1 / num_equal
-    inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
-    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
-
-
-def roundest(low: float, high: float) -> float:
-    """Return the number with the fewest digits from `low` to `high`; of several, the most central one.
-
-    Examples:
-        >>> [roundest(0.43, 0.58), roundest(1180.0, 1240.0), roundest(-3.1, 2.0)]
-        [0.5, 1200.0, 0.0]
-    """
-    if low <= 0 <= high:
-        return 0.0
-    middle = (low + high) / 2
-    step = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))))
-    while True:
-        for part in (1.0, 2.0, 5.0):  # multiples of 10, 5 and 2
-            rounded = round(middle / step * part) * (step / part)
-            if low <= rounded <= high:
-                return float(f"{rounded:.15g}")
-        step /= 10
-        if step < (high - low) * 1e-3 or step == 0:
-            return middle
-
-
-# Edges as text.
-
-
-def short_edges(edges: Sequence[float]) -> list[str]:
-    """Return short texts for two or more increasing edges.
-
-    An edge between bins is written with the fewest digits that are
-
-    - within the rounding error of a sum, if these are at least three digits fewer than its exact text
-      has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
-    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
-
-    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
-    values.
-
-    >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
-    ['0.1', '0.69', '1.28', '1.87']
-    >>> short_edges([10.0, 21.54434690031884, 46.41588833612777, 1000.0])
-    ['10', '21.5', '46.4', '1000']
-    """
-    rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
-    texts = []
-    for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
-        tolerance = _LABEL_ERROR * min(edge - below, above - edge)
-        text, digits = _shortest(edge, min(rounding, tolerance))
-        exact_digits = math.log10(max(abs(edge), rounding) / rounding)
-        if digits > exact_digits - _SAVED_DIGITS:
-            text, _ = _shortest(edge, tolerance)
-        texts.append(text)
-    return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
-
-
-def exact_text(number: float) -> str:
-    """Return the shortest text that is read back as exactly this number."""
-    return _shortest(number, 0.0)[0]
-
-
-def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
-    if abs(number) <= error:
-        return "0", 1
-    for digits in range(1, _ALL_DIGITS + 1):
-        rounded = float(f"{number:.{digits}g}")
-        if abs(rounded - number) <= error:
-            break
-    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03

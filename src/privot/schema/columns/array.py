@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from privot.schema.domains import Array, Box
 from privot.schema.images import ImageDomain, check_shape
 
 Images = NDArray[np.float32]
+Values = NDArray[Any]
 _CHUNK = 2048  # images moved at once
 
 
@@ -95,7 +96,8 @@ class Augment(BaseModel):
         columns += (within(self.shear) - np.sin(turn)) * down + within(self.shift)
         rows = np.cos(turn) / (1 + within(self.stretch)) * down
         rows += np.sin(turn) * across + within(self.shift)
-        return _interpolated(images, rows + middle[0], columns + middle[1])
+        moved = interpolate(images, rows + middle[0], columns + middle[1])
+        return moved.astype(images.dtype).reshape(images.shape)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -110,8 +112,11 @@ class Augment(BaseModel):
         return self
 
 
-def _interpolated(images: Images, rows: Images, columns: Images) -> Images:
-    """Interpolate images bilinearly at rows and columns (n, pixels), clipped to the image."""
+def interpolate(images: Values, rows: Values, columns: Values) -> Values:
+    """Return values (n, k, c) of images (n, height, width[, c]), bilinear at rows and columns (n, k).
+
+    Rows and columns beyond an image count as those at its edge.
+    """
     count, height, width = images.shape[:3]
     rows, columns = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
     top = np.minimum(rows.astype(np.int64), max(height - 2, 0))
@@ -123,8 +128,7 @@ def _interpolated(images: Images, rows: Images, columns: Images) -> Images:
     below, right = (width if height > 1 else 0), (1 if width > 1 else 0)
     upper = (1 - across) * pixels[first] + across * pixels[first + right]
     lower = (1 - across) * pixels[first + below] + across * pixels[first + below + right]
-    interpolated: Images = ((1 - down) * upper + down * lower).astype(images.dtype)
-    return interpolated.reshape(images.shape)
+    return (1 - down) * upper + down * lower
 
 
 class ArrayColumn(PointColumn):

@@ -14,15 +14,9 @@ import pyarrow.compute as pc
 from pydantic import model_validator
 
 from privot.core.errors import PrivotError
+from privot.schema.columns import raw_values
 from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn
-from privot.schema.columns.raw_values import (
-    Problem,
-    explain_unlisted,
-    find_texts,
-    missing_values,
-    read_texts,
-)  # fmt: skip
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 _UNLISTED = "\uffff unlisted"
@@ -55,22 +49,27 @@ class _ListedColumn(CodedColumn):
     def _codes(self) -> Mapping[str, int]:
         """Code of every listed text."""
 
-    def read(self, name: str, table: pa.Table) -> tuple[Codes, list[Problem]]:
+    def read(self, name: str, table: pa.Table) -> tuple[Codes, list[raw_values.Problem]]:
         """See `Column`: codes (n,)."""
-        texts, problems = read_texts(table.column(name), name)
+        values, last = table.column(name), self.alphabet.size - 1
+        if self.in_rules == "truth" and values.type == pa.bool_():  # codes, which need no texts
+            codes = values.cast(pa.int8()).fill_null(last).to_numpy().astype(np.int64)
+            absent = np.asarray(values.is_null())
+            return codes, raw_values.missing_values(absent, self.nullable, name, [])
+        texts, problems = raw_values.read_texts(values, name)
         if self.ignores_case:
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
-        places = find_texts(texts, self._codes)
+        places = raw_values.find_texts(texts, self._codes)
         unlisted = places < 0
         absent = places >= len(self._codes)  # null, or an empty field that is not listed
         codes = np.array([*self._codes.values()])[np.where(unlisted | absent, 0, places)]
-        codes[absent] = self.alphabet.size - 1
+        codes[absent] = last
         if other is None:
-            problems += explain_unlisted(texts, name, names, unlisted)
+            problems += raw_values.explain_unlisted(texts, name, names, unlisted)
         else:
             codes[unlisted] = names.index(other)
-        return codes, problems + missing_values(absent, self.nullable, name, problems)
+        return codes, problems + raw_values.missing_values(absent, self.nullable, name, problems)
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -205,12 +206,12 @@ class CodedColumn(Column):
     def alphabet(self) -> Alphabet:
         """Alphabet of its codes."""
 
-    @property
+    @cached_property
     def codings(self) -> tuple[Alphabet, ...]:
         """Alphabets that a joint report may use; by default, the column's own."""
         return (self.alphabet,)
 
-    @property
+    @cached_property
     def atoms(self) -> tuple[Alphabet, Codes]:
         """Coarsest alphabet that refines all c codings, and each atom's code in each (c, a)."""
         alphabet = self.alphabet

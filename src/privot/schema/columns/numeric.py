@@ -15,20 +15,16 @@ import pyarrow.compute as pc
 from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.alphabet import (
-    Bins,
-    Codes,
+from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
+from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
+from privot.schema.columns.edges import (
     Scale,
     choose_edges,
     equal_mass,
     exact_text,
-    num_fine_bins,
-    refine,
     roundest,
-    standard_codings,
     without_empty,
 )  # fmt: skip
-from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, Steps, read_moments, read_numbers
 from privot.schema.domains import Array, Box, from_unit
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from privot.core.errors import MOST_CODES, PrivotError
+from privot.core.errors import MOST_CODES, PrivotError, require_count
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
 from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, read_numbers
@@ -60,11 +60,8 @@ class Cells(Alphabet):
     def __post_init__(self) -> None:
         d = self.domain.dimension
         most = math.floor(MOST_CODES ** (1 / d) + _ROUNDING)
-        if self.bins is not None and not 2 <= self.bins <= most:
-            raise PrivotError(
-                f"bins {self.bins} cannot be, along each of {d} coordinates: give a whole number "
-                f"from 2 to {most}"
-            )
+        if self.bins is not None:
+            require_count("bins", self.bins, most, f"along each of {d} coordinates", least=2)
 
     @property
     def side(self) -> int:

@@ -1,0 +1,212 @@
+"""Edges of bins: equal bins over bounds, bins of equal mass in a model's draws, and edges as text."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from privot.core.errors import MOST_CODES, require_count
+from privot.schema.domains import Array
+
+Scale = Literal["linear", "log"]
+
+DEFAULT_BINS = 10
+_EVERY_INTEGER = 16  # by default, integers with at most so many values have a bin each
+_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
+
+_SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
+_ALL_DIGITS = 17  # so many write every float exactly
+_SAVED_DIGITS = 3  # at least so many must a rounded edge save
+_LABEL_ERROR = 1 / 200  # of the narrower bin's width
+
+
+def choose_edges(
+    low: float,
+    high: float,
+    integer: bool,
+    bins: int | None,
+    scale: Scale = "linear",
+    shift: float = 0.0,
+) -> tuple[float, ...]:
+    """Return edges of equal bins over the bounds; bins of integers differ by at most one value.
+
+    On a log scale bins are equal in ln(x + shift); bins of integers hold at least one value each. If
+    `bins` is None, integers with at most 16 values have a bin each, other columns ten bins.
+
+    Examples:
+        >>> choose_edges(0, 3, True, None)
+        (0.0, 1.0, 2.0, 3.0, 4.0)
+        >>> choose_edges(0, 1, False, 4)
+        (0.0, 0.25, 0.5, 0.75, 1.0)
+        >>> choose_edges(1, 999, True, 6, "log")
+        (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
+
+    Raises:
+        PrivotError: if there are more bins than values, or too many.
+    """
+    values = int(high) - int(low) + 1
+    if bins is None:
+        bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
+    most = min(values, MOST_CODES) if integer else MOST_CODES
+    require_count("bins", bins, most, f"between {low:g} and {high:g}")
+    if scale == "log":
+        return _log_edges(low, high, integer, bins, shift)
+    if integer:
+        return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))
+    return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
+
+
+def _log_edges(
+    low: float, high: float, integer: bool, bins: int, shift: float
+) -> tuple[float, ...]:
+    """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
+    edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    edges[[0, -1]] = low, high + integer  # undo the rounding of powers
+    if integer:
+        place = np.arange(bins + 1)
+        # Each edge is at least one more than the edge before it, and leaves room for those after it.
+        increasing = np.maximum.accumulate(np.rint(edges) - place) + place
+        edges = np.minimum(increasing, high + 1 - place[::-1])
+    return tuple(float(edge) for edge in edges)
+
+
+def equal_mass(
+    values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
+) -> tuple[list[float], list[float]]:
+    """Return (inner edges, spikes) of about `num_bins` codes of equal mass.
+
+    Values that are more frequent than 1/num_bins become **spikes**. The other values are cut at
+    quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
+    easy to read. The two outer bins, which reach to the bounds, hold at most a hundredth of the mass
+    each, so that they contain the tails only.
+
+    **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
+    as the model. It must not be used on raw values: bins would reveal them.
+
+    Arguments:
+        values: Numbers drawn from a model (n,), none missing.
+        num_bins: Number of codes, at least two.
+        integer: Whether the values are integers; then an edge is the smallest integer of its bin.
+        round_between: Function that returns the roundest number of an interval.
+
+    Examples:
+        >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
+        >>> equal_mass(hours, 5, True, roundest)
+        ([30.0, 45.0, 70.0], [40.0])
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    spikes = distinct[counts * num_bins > len(values)]
+    rest = np.sort(values[~np.isin(values, spikes)])
+    num_rest = max(2, num_bins - len(spikes))
+    edges: list[float] = []
+    for share, mass in _quantiles(num_rest) if len(rest) else ():
+        margin = _QUANTILE_MARGIN * mass
+        low, high = np.quantile(rest, [share - margin, share + margin])
+        edge = round_between(float(low), float(high)) if low < high else float(low)
+        edge = math.ceil(edge) if integer else edge
+        last = edges[-1] if edges else -math.inf
+        # Every bin must contain a value.
+        if max(last, rest[0]) < edge <= rest[-1] and ((rest >= last) & (rest < edge)).any():
+            edges.append(float(edge))
+    return edges, [float(spike) for spike in spikes]
+
+
+class _Quantile(NamedTuple):
+    share: float  # of the values that are below
+    mass: float  # of the lighter neighboring bin
+
+
+def _quantiles(num_bins: int) -> list[_Quantile]:
+    """Return the place of every inner edge of bins of equal mass; the outer two bins may be light."""
+    has_tails = num_bins >= _MIN_BINS_WITH_TAILS
+    num_equal = num_bins - 2 if has_tails else num_bins
+    mass = 1 / num_equal
+    inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
+    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
+
+
+def roundest(low: float, high: float) -> float:
+    """Return the number with the fewest digits from `low` to `high`; of several, the most central one.
+
+    Examples:
+        >>> [roundest(0.43, 0.58), roundest(1180.0, 1240.0), roundest(-3.1, 2.0)]
+        [0.5, 1200.0, 0.0]
+    """
+    if low <= 0 <= high:
+        return 0.0
+    middle = (low + high) / 2
+    step = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))))
+    while True:
+        for part in (1.0, 2.0, 5.0):  # multiples of 10, 5 and 2
+            rounded = round(middle / step * part) * (step / part)
+            if low <= rounded <= high:
+                return float(f"{rounded:.15g}")
+        step /= 10
+        if step < (high - low) * 1e-3 or step == 0:
+            return middle
+
+
+def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
+    """Return edges of bins of integers, without those that begin a bin of nothing but spikes.
+
+    The first edge stays: if its bin has only spikes, the second edge is dropped.
+    """
+    retained = [edges[-1]]
+    for low in reversed(edges[:-1]):
+        if retained[-1] - low > sum(low <= spike < retained[-1] for spike in spikes):
+            retained.append(low)
+    retained[-1] = edges[0]
+    return retained[::-1]
+
+
+# Edges as text.
+
+
+def short_edges(edges: Sequence[float]) -> list[str]:
+    """Return short texts for two or more increasing edges.
+
+    An edge between bins is written with the fewest digits that are
+
+    - within the rounding error of a sum, if these are at least three digits fewer than its exact text
+      has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
+    - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
+
+    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
+    values.
+
+    >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
+    ['0.1', '0.69', '1.28', '1.87']
+    >>> short_edges([10.0, 21.54434690031884, 46.41588833612777, 1000.0])
+    ['10', '21.5', '46.4', '1000']
+    """
+    rounding = _SUM_ERROR * max(abs(edges[0]), abs(edges[-1]))
+    texts = []
+    for below, edge, above in zip(edges, edges[1:], edges[2:], strict=False):
+        tolerance = _LABEL_ERROR * min(edge - below, above - edge)
+        text, digits = _shortest(edge, min(rounding, tolerance))
+        exact_digits = math.log10(max(abs(edge), rounding) / rounding)
+        if digits > exact_digits - _SAVED_DIGITS:
+            text, _ = _shortest(edge, tolerance)
+        texts.append(text)
+    return [exact_text(edges[0]), *texts, exact_text(edges[-1])]
+
+
+def exact_text(number: float) -> str:
+    """Return the shortest text that is read back as exactly this number."""
+    return _shortest(number, 0.0)[0]
+
+
+def _shortest(number: float, error: float) -> tuple[str, int]:
+    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
+    if abs(number) <= error:
+        return "0", 1
+    for digits in range(1, _ALL_DIGITS + 1):
+        rounded = float(f"{number:.{digits}g}")
+        if abs(rounded - number) <= error:
+            break
+    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03
