@@ -36,23 +36,16 @@ from safetensors import SafetensorError, safe_open
 
 import privot
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
-from privot.core.files import recover_folder, replacing_file, replacing_folder
+from privot.core.files import recover_folder, replacing_folder, write_file
 from privot.core.summary import Summarized
 from privot.privacy import ApproximateDP, DistributedDP, IntegralPrivacy, PureDP
 from privot.schema import Schema
 from privot.schema.sampling import completed, split_where
 
 __all__ = [
-    "NOWHERE",
-    "Checkpoint",
-    "Guarantee",
-    "History",
-    "Learned",
-    "Model",
-    "ModelKind",
-    "Stored",
+    "NOWHERE", "Checkpoint", "Guarantee", "History", "Learned", "Model", "ModelKind", "Stored",
     "load",
-]
+]  # fmt: skip
 
 Array = NDArray[Any]
 # Errors of damaged files; PrivotError is a ValueError.
@@ -201,8 +194,7 @@ class Checkpoint:
             return
         arrays = {name: np.asarray(array, order="C") for name, array in state.items()}
         metadata = {"identity": json.dumps(self.identity, sort_keys=True)}
-        with replacing_file(self.path, secret=True) as draft:
-            draft.write_bytes(safetensors.numpy.save(arrays, metadata))
+        write_file(self.path, safetensors.numpy.save(arrays, metadata), secret=True)
         self._saved = time.perf_counter()
 
     def load(self) -> dict[str, Array] | None:

@@ -37,7 +37,7 @@ from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
-from privot.transport.exact import random_directions
+from studies.common.directions import random_directions
 
 
 @dataclass(frozen=True, kw_only=True)

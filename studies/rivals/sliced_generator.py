@@ -23,7 +23,7 @@ from torch import Tensor
 
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import threads_for
-from privot.transport.exact import random_directions
+from studies.common.directions import random_directions
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 
 

@@ -84,7 +84,7 @@ def run_method(
     spent: dict[str, Any] = {"epsilon": None, "delta": None, "neighboring": None}
     paid = {"epsilon": settings.epsilon, "delta": settings.delta}
     # As many steps as the rounds take in all.
-    steps = settings.training_steps + settings.rounds * settings.round_steps
+    steps = settings.training_steps + settings.rounds * math.ceil(settings.training_steps / 2)
     if method == "source":
         return source_only(pair, settings, steps), spent | {"epsilon": 0.0}
     if method == "swd":

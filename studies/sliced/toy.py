@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from privot.central.slice_fit import smoothed_sliced_loss
 from privot.core.files import replacing_file
 from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, new_figure, save_png, styled
-from privot.transport.exact import random_directions
+from studies.common.directions import random_directions
 
 DIM, NUM_PROJECTIONS, DRAWS = 5, 400, 5
 SHIFTS = tuple(round(0.1 * step, 1) for step in range(11))

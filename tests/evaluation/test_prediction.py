@@ -8,7 +8,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.evaluation import prediction
-from privot.evaluation.prediction import area_under_curve, predict_target
+from privot.evaluation.prediction import area_under_curve, predict_label, predict_target
 from privot.schema import Schema
 
 SCHEMA = Schema.from_toml("""
@@ -113,12 +113,14 @@ def test_repeats_by_its_seed():
 )
 def test_refused_targets(target, message):
     with pytest.raises(PrivotError, match=message):
-        predict_target(SCHEMA, records(20, 0), records(20, 1), target)
+        predict_label(SCHEMA, records(20, 0), records(20, 1), target)
 
 
 def test_refused_tables():
     with pytest.raises(PrivotError, match="'kind' has 1 values in 50 real records"):
         predict_target(SCHEMA, records(50, 0), records(50, 1, kinds=1), "kind")
+    with pytest.raises(PrivotError, match="target 'town' is not in the schema"):
+        predict_target(SCHEMA, records(20, 0), records(20, 1), "town")
     alone = Schema.from_toml('[columns.rich]\nkind = "boolean"')
     with pytest.raises(PrivotError, match="'rich' is the only column"):
         predict_target(alone, *[pa.table({"rich": [True, False] * 10})] * 2, "rich")

@@ -428,16 +428,6 @@ class Prio3:
             raise InvalidReportError("the proof of a report is not accepted: leave it out")
         return self._joint_rand_seed(parts)
 
-    def prep_next(self, state: PrepState, message: bytes) -> Elements:
-        """Return a server's share of what the report adds to the result.
-
-        Raises:
-            InvalidReportError: if the servers used other randomness for the proof than the client.
-        """
-        measurement, seed = state
-        self.check_seed(seed, message)
-        return self.circuit.truncate(measurement)
-
     def check_seed(self, seed: bytes, message: bytes) -> None:
         """Refuse a report for whose proof client and servers used different randomness."""
         if not secrets.compare_digest(seed, message):

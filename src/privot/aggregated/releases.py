@@ -36,7 +36,7 @@ from privot.aggregated.shares import ROLES, Encoder, Role, SumRule, one_round_fi
 from privot.central.fitting import LawModel, SumSettings, raw_records, stored_law
 from privot.central.sums import Integers, SumMechanism, SumPlan, noisy_sums
 from privot.core.errors import PrivotError
-from privot.core.files import read_text, replacing_file
+from privot.core.files import read_text, write_file
 from privot.models import ModelKind, Stored, Sums
 from privot.privacy import ApproximateDP, DistributedDP
 from privot.privacy.ledger import Ledger
@@ -123,8 +123,7 @@ class SumRelease(Sums):
         fields: dict[str, Any] = {"where": self.rule.where, "rule": self.rule.to_json()}
         fields |= {"batches": dict(sorted(self.batches.items()))}
         fields |= {"sums": base64.b64encode(self.sums.astype("<i8").tobytes()).decode()}
-        with replacing_file(path) as draft:
-            draft.write_text(sealed(fields), encoding="utf-8")
+        write_file(path, sealed(fields))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

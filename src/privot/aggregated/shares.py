@@ -65,7 +65,7 @@ from privot.central.pyramid import Pyramid
 from privot.central.sums import DIAGONAL, OTHER, Budget, Query, SumPlan, contributions, sensitivity
 from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
-from privot.core.files import read_text, replacing_file
+from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
 from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
 from privot.privacy.rounding import at_least
@@ -438,8 +438,7 @@ class Encoder(SumRule):
 
     def save(self, path: str | Path) -> None:
         """Write `encoder.json`; an existing file survives any failure."""
-        with replacing_file(path) as draft:
-            draft.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_file(path, self.to_json() + "\n")
 
 
 def one_round_fit(schema: Schema, where: str, settings: SumSettings | None = None) -> OneSumFit:

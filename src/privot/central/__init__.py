@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from privot.central.slice_fit import SliceSettings
 
 # Imported on first use: tables by noisy sums need no PyTorch.
-_PLACES = {
-    "AdaptationSettings": "privot.central.adaptation.classifier",
-    "AdaptedClassifier": "privot.central.adaptation.classifier",
-    "SliceSettings": "privot.central.slice_fit",
-    "adapt": "privot.central.adaptation.rounds",
+_MODULES = {
+    "adaptation.classifier": ("AdaptationSettings", "AdaptedClassifier"),
+    "adaptation.rounds": ("adapt",),
+    "slice_fit": ("SliceSettings",),
 }
-__getattr__ = lazy_names(__name__, _PLACES)
+__getattr__ = lazy_names(__name__, _MODULES)
 # Kinds of models that another module defines.
 MODEL_CLASSES = {"central.classifier": "AdaptedClassifier"}
 

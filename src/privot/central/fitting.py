@@ -56,6 +56,7 @@ from privot.privacy.ledger import Ledger
 from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.schema.promise import promise_or_epsilon
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.files import RecordBatches, TableBatches, as_table, read_table
 from privot.tables.record_files import open_records
@@ -494,19 +495,10 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
     """Return the budget of a run, by the schema's promise or by ε and δ; refuse both, and neither."""
-    promise = schema.promise
+    promise = promise_or_epsilon(schema.promise, epsilon, delta, " and where = 'central'")
     if promise is None:
-        if epsilon is None:
-            raise PrivotError(
-                "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
-                "with an epsilon and where = 'central'"
-            )
+        assert epsilon is not None
         return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)
-    for name, given in (("epsilon", epsilon), ("delta", delta)):
-        if given is not None:
-            raise PrivotError(
-                f"{name} is {given!r}, and the schema promises {promise}: leave one of them out"
-            )
     if promise.where != "central":
         raise PrivotError(
             f"where is {promise.where!r}, where no curator sees records: learn from what was sent "

@@ -270,13 +270,11 @@ class PlaceFit(OneSumFit):
         share_error = plan.released_stddev(self.query) / self.budget.records
         # Expected total variation: half the sum of the cells' mean absolute errors.
         noise = self.query.sizes[0] * share_error / math.sqrt(2 * math.pi)
-        self.budget.require_signal(
-            noise,
-            _MAX_NOISE,
-            "rows",
-            f"noise alone would move a share of {noise:.2g} of the mass between quarters of the map",
-            "a box that fits more tightly",
+        effect = (
+            f"noise alone would move a share of {noise:.2g} of the mass between quarters of the map"
         )
+        remedy = "a box that fits more tightly"
+        self.budget.require_signal(noise, _MAX_NOISE, "rows", effect, remedy)
         return plan
 
     def law(self, released: NoisySums) -> PlaceDensity:

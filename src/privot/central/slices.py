@@ -336,7 +336,8 @@ class SlicingMechanism:
             charge(self._digest, self.ledger)
             self._entered = True
         self.ledger.spend()
-        directions = self._draw_directions()
+        run = self.ledger.plan.accounting
+        directions = draw_directions(run.dim, run.num_projections, run.orthonormal)
         batch = draw_batch(self.ledger.plan, self._rows)
         values = np.empty((self._rows, directions.shape[1]), np.float32)
         for start in range(0, self._rows, _CHUNK):
@@ -369,10 +370,6 @@ class SlicingMechanism:
         steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
         noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
         return (steps + noise) * plan.grid
-
-    def _draw_directions(self) -> Tensor:
-        accounting = self.ledger.plan.accounting
-        return draw_directions(accounting.dim, accounting.num_projections, accounting.orthonormal)
 
 
 def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:

@@ -12,7 +12,7 @@ from typer import Argument, Exit, Option
 import privot
 from privot.cli.console import Force, Ignore, SchemaFile, Separator, load_local, note, record_form
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, read_text, replacing_file
+from privot.core.files import claim_file, read_text, write_file
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
         raise Exit(1)
     text = write_draft(declared, rules=rules)
     num_columns = len(privot.Schema.from_toml(text).declared)
-    _write(output, text)
+    write_file(output, text)
     print(f"{output}: {num_columns} columns; for what is reported: privot schema check {output}")
 
 
@@ -183,7 +183,7 @@ def _import_metadata(source: str, output: Path, table: str | None, force: bool) 
 
     inputs = [Path(source)] if Path(source).exists() else []
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    _write(output, draft_schema(read_text(source, "metadata"), table))
+    write_file(output, draft_schema(read_text(source, "metadata"), table))
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
@@ -204,13 +204,8 @@ def _export_metadata(schema: Path, output: Path, force: bool) -> None:
     from privot.schema.drafts import write_metadata
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    _write(output, write_metadata(privot.Schema.load(schema)))
+    write_file(output, write_metadata(privot.Schema.load(schema)))
     print(f"{output}: SDV's metadata of {schema}")
-
-
-def _write(output: Path, text: str) -> None:
-    with replacing_file(output) as file:
-        file.write_text(text, encoding="utf-8")
 
 
 # The editor of `privot schema new` prompts for one column after another, and shows how each is reported.

@@ -27,21 +27,14 @@ if TYPE_CHECKING:
     from privot.collector.sealing import seal
 
 # Imported when they are used: files are collected without the extra `serve`, and without keys.
-_PLACES = {
-    "Campaign": "privot.collector.arrivals",
-    "open_batch": "privot.collector.analyst",
-    "seal": "privot.collector.sealing",
-    "seal_report": "privot.collector.analyst",
+_MODULES = {
+    "analyst": ("open_batch", "seal_report"),
+    "arrivals": ("Campaign",),
+    "sealing": ("seal",),
 }
-__getattr__ = lazy_names(__name__, _PLACES)
+__getattr__ = lazy_names(__name__, _MODULES)
 
 __all__ = [
-    "Campaign",
-    "Collected",
-    "Collection",
-    "collect",
-    "collect_files",
-    "open_batch",
-    "seal",
+    "Campaign", "Collected", "Collection", "collect", "collect_files", "open_batch", "seal",
     "seal_report",
-]
+]  # fmt: skip

@@ -21,9 +21,9 @@ acknowledgment, the ticket is used up: delivery is at most once.
 Expiry is compared with the latest time that was seen: a clock set back extends no ticket.
 
 **Privacy review.** A ticket identifies its person to the issuer, if the issuer sees it again. So a
-collector stores only a ticket's nonce, until it expires, and nothing that links it to a report: a
-digest of unacknowledged reports is in memory only, never on disk. Whoever issues tickets must not see
-them used. A token that all devices share identifies nobody.
+collector stores only a ticket's nonce and expiry, until it expires, in the order of arrival, and nothing
+that links it to a report: a digest of unacknowledged reports is in memory only, never on disk. Whoever
+issues tickets must not see them used. A token that all devices share identifies nobody.
 """
 
 from __future__ import annotations
@@ -47,13 +47,15 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.core.files import flush_folder, holding_state, read_text, replacing_file, write_json
+from privot.core.files import (
+    flush_folder,
+    holding_state,
+    open_locked,
+    read_text,
+    write_file,
+    write_json,
+)
 from privot.waves import Panel
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
 
 
 class NotAdmitted(PrivotError):  # noqa: N818 (an answer, not a fault)
@@ -231,9 +233,6 @@ class UsedTickets:
     are removed, and an entry with a zero nonce records the time of this removal, so that expired tickets
     stay invalid if the clock is set back later.
 
-    **Privacy review.** The file contains nonces and expiry times in the order of arrival; no reports,
-    and no times of arrival.
-
     Arguments:
         path: Created if it does not exist.
 
@@ -245,7 +244,8 @@ class UsedTickets:
         self._path, self.latest = path, 0
         self._handle = -1  # of the file once `forget` has opened it
         self.seen: dict[bytes, TicketUses] = {}
-        self._lock = locked(path.with_name(path.name + ".lock"))
+        busy = f"{path.parent} is served by another process: stop that one, or name another folder"
+        self._lock = open_locked(path.with_name(path.name + ".lock"), busy=busy)
         data = path.read_bytes() if path.exists() else b""
         size = _HEAD.size + _CRC_BYTES
         for start in range(0, len(data), size):
@@ -293,8 +293,7 @@ class UsedTickets:
             del self.seen[nonce]
         entries = [_entry(_NO_NONCE, latest)]
         entries += [_entry(nonce, uses.until) * uses.number for nonce, uses in self.seen.items()]
-        with replacing_file(self._path, secret=True) as draft:
-            draft.write_bytes(b"".join(entries))
+        write_file(self._path, b"".join(entries), secret=True)
         flush_folder(self._path.parent)
         if self._handle >= 0:
             os.close(self._handle)
@@ -316,25 +315,6 @@ def _entry(nonce: bytes, until: int) -> bytes:
 
 def _crc(head: bytes) -> bytes:
     return zlib.crc32(head).to_bytes(_CRC_BYTES, "big")
-
-
-def locked(path: Path) -> int:
-    """Lock a file, and return the handle that holds the lock until it is closed or the process ends.
-
-    Raises:
-        PrivotError: if another process holds it.
-    """
-    if fcntl is None:
-        raise PrivotError("this system has no file locks that tickets can use: use POSIX")
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise PrivotError(
-            f"{path.parent} is served by another process: stop that one, or name another folder"
-        ) from None
-    return handle
 
 
 @dataclass(frozen=True)

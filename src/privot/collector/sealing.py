@@ -54,7 +54,7 @@ from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
-from privot.core.files import cannot_write, flush_folder, replacing_file
+from privot.core.files import cannot_write, flush_folder, replacing_file, write_file
 from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import count, is_counted
@@ -225,8 +225,7 @@ def write_shuffled(
 def _order_key(path: Path) -> bytes:
     """Return the key of the hash that orders a batch; draw and write it if the file does not exist."""
     if not path.exists():
-        with replacing_file(path, secret=True) as draft:
-            draft.write_bytes(secrets.token_bytes(32))
+        write_file(path, secrets.token_bytes(32), secret=True)
         flush_folder(path.parent)
     return path.read_bytes()
 

@@ -10,12 +10,10 @@
   is stored, and refused with any content.
 
 **Identity.** Two records are copies of one report if they have the same id and payload, and with a
-panel the same wave; these fields are all that a release contains of a report. Copies are accepted once,
-however often they arrive. A record with the same id and another payload or wave is another report, and
-counts. So a sender who knows somebody's id, and sends first, only adds a report, as anybody can with a
-new id; that person's report is neither replaced nor removed. Files of other origins are counted by the
-same rule (`privot.collector.collecting`). Contents are distinguished by 64 bits of SHA-256: to make a
-report count as a copy, an attacker has to find another payload with the same digest.
+panel the same wave; these fields are all that a release contains of a report. Copies count once, other
+records under one id all count, as in `privot.collector.collecting`, which has the reason. Contents are
+distinguished by 64 bits of SHA-256: to make a report count as a copy, an attacker has to find another
+payload with the same digest.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import importlib
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
@@ -90,7 +90,7 @@ def load_object(place: str, purpose: str) -> Any:
         return getattr(importlib.import_module(module), name)
 
 
-def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports the module of a name on first use.
 
     The function raises an AttributeError for a name that the package does not have, and a
@@ -98,8 +98,9 @@ def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
 
     Arguments:
         package: Name of the package.
-        places: The module of each public name.
+        modules: Public names, by the package's module that has them.
     """
+    places = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
         if name not in places:

@@ -77,6 +77,12 @@ def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def write_file(path: str | Path, content: str | bytes, *, secret: bool = False) -> None:
+    """Write a whole file, text in UTF-8; an existing file survives any failure."""
+    with replacing_file(path, secret=secret) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 @contextmanager
 def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield a draft of a folder to fill, which replaces `path` if the block ends without an error.
@@ -166,8 +172,7 @@ def cannot_write(path: Path, error: OSError) -> PrivotError:
 
 def write_json(path: Path, fields: Any) -> None:
     """Write plain values to a JSON file, readable by its owner alone, and flush it to the disk."""
-    with replacing_file(path, secret=True) as draft:
-        _write_json(draft, fields)
+    write_file(path, _json_text(fields), secret=True)
     flush_folder(path.parent)
 
 
@@ -175,37 +180,39 @@ def write_json(path: Path, fields: Any) -> None:
 def writing_json(path: Path, fields: Any) -> Iterator[None]:
     """Write a draft of a JSON file, run the block, then rename: without room, the block does not run."""
     with replacing_file(path, secret=True) as draft:
-        _write_json(draft, fields)
+        draft.write_text(_json_text(fields), encoding="utf-8")
         flush(draft)
         yield
     flush_folder(path.parent)
 
 
-def _write_json(draft: Path, fields: Any) -> None:
-    draft.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+def _json_text(fields: Any) -> str:
+    return json.dumps(fields, indent=1) + "\n"
 
 
-def open_locked(path: Path, flags: int = 0) -> int:
+def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
     """Open a file, made for its owner alone if missing; lock it against other threads and processes.
 
     Arguments:
         path: The file, on a local disk.
         flags: Flags of `os.open`, beside those for reading and writing.
+        busy: Message of the error if it is locked already; None to wait instead.
 
     Raises:
         OSError: if the file cannot be opened.
         PrivotError: if it cannot be locked.
     """
     if fcntl is None:
-        raise PrivotError("this system has no file locks that ledgers know: use POSIX")
+        raise PrivotError("this system has no file locks that ledgers and tickets know: use POSIX")
     # `flock` excludes threads, too, if each opens the file itself.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
     except OSError as error:
         os.close(handle)
         raise PrivotError(
-            f"{path} cannot be locked ({error.strerror}): keep it on a local disk "
+            busy
+            or f"{path} cannot be locked ({error.strerror}): keep it on a local disk "
             "(PRIVOT_STATE_DIR moves the state folder)"
         ) from None
     return handle

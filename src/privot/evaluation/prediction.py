@@ -111,25 +111,28 @@ class _Task(NamedTuple):
 def predict_target(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> Prediction:
-    """Return the AUC of logistic regression and boosting, trained on either table; **not private**.
+    """Return the scores of a linear learner and of boosting, trained on either table; **not private**.
 
     Arguments:
         schema: Public description of a record; all its columns that have codes are used.
         synthetic: Records of a model.
         real: Real records, preferably of people whose reports the model did not use.
-        target: Column of categories, or a boolean one.
+        target: Column of categories, or a boolean one (AUC); or of numbers or dates (R²).
         seed: Seed of folds and trees.
 
     Raises:
         PrivotError: if scikit-learn is missing; if the target is no such column, or the only column; if
             there are fewer than 10 real records, or all are of one class.
     """
-    _require_target(schema, target)
+    column = schema.columns.get(target)
+    is_number = column is not None and column.is_number
+    _require_target(schema, target, is_number)
     tables = _encode_both(schema, synthetic, real, target)
     truth, size = tables[1].answers, schema.coded[target].alphabet.size
-    folds = deal_folds(truth, np.random.default_rng(seed))
+    classes = np.zeros(len(truth), np.int64) if is_number else truth
+    folds = deal_folds(classes, np.random.default_rng(seed))
 
-    def predict(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
+    def classify(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
         scores, classes = np.zeros((at.shape[0], size)), np.unique(answers)
         if len(classes) > 1:
             scores[:, classes] = classifier.fit(x, answers).predict_proba(at)
@@ -139,42 +142,23 @@ def predict_target(
         masks = (folds == fold for fold in range(FOLDS))
         return float(np.mean([area_under_curve(truth[mask], scores[mask]) for mask in masks]))
 
-    learners = {
-        "logistic regression": sklearn("linear_model").LogisticRegression(max_iter=300),
-        "gradient boosting": sklearn("ensemble").HistGradientBoostingClassifier(
-            categorical_features=_categorical(schema, target), random_state=seed
-        ),
-    }
-    return _cross_validated(schema, target, tables, folds, learners, _Task(predict, area, "AUC"))
-
-
-def predict_number(
-    schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
-) -> Prediction:
-    """Return R² of ridge regression and gradient boosting, trained on either table; **not private**.
-
-    Arguments and errors are those of `predict_target`; the target has numbers or dates.
-    """
-    require_sklearn()
-    tables = _encode_both(schema, synthetic, real, target)
-    truth = tables[1].answers
-    folds = deal_folds(np.zeros(len(truth), np.int64), np.random.default_rng(seed))
-
-    def predict(regression: Any, x: Any, answers: Array, at: Any) -> Any:
+    def regress(regression: Any, x: Any, answers: Array, at: Any) -> Any:
         return regression.fit(x, answers).predict(at)
 
     def explained(values: Array) -> float:
         return float(1 - ((truth - values) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
 
-    learners = {
-        "ridge regression": sklearn("linear_model").Ridge(alpha=1.0),
-        "gradient boosting": sklearn("ensemble").HistGradientBoostingRegressor(
-            categorical_features=_categorical(schema, target), random_state=seed
-        ),
-    }
-    return _cross_validated(
-        schema, target, tables, folds, learners, _Task(predict, explained, "R²")
-    )
+    linear, ensemble = sklearn("linear_model"), sklearn("ensemble")
+    trees = {"categorical_features": _categorical(schema, target), "random_state": seed}
+    if is_number:
+        learners = {"ridge regression": linear.Ridge(alpha=1.0)}
+        learners["gradient boosting"] = ensemble.HistGradientBoostingRegressor(**trees)
+        task = _Task(regress, explained, "R²")
+    else:
+        learners = {"logistic regression": linear.LogisticRegression(max_iter=300)}
+        learners["gradient boosting"] = ensemble.HistGradientBoostingClassifier(**trees)
+        task = _Task(classify, area, "AUC")
+    return _cross_validated(schema, target, tables, folds, learners, task)
 
 
 def _encode_both(
@@ -290,9 +274,9 @@ def require_sklearn() -> None:
         )
 
 
-def _require_target(schema: Schema, target: str) -> None:
+def _require_target(schema: Schema, target: str, may_be_number: bool = False) -> None:
     require_sklearn()
-    if target not in _targets(schema):
+    if target not in _targets(schema) and not may_be_number:
         known = target in schema.columns
         kind = f"is {schema.columns[target].kind}" if known else "is not in the schema"
         raise PrivotError(

@@ -33,7 +33,6 @@ from privot.evaluation.prediction import (
     Prediction,
     label_column,
     predict_label,
-    predict_number,
     predict_target,
 )
 from privot.evaluation.verdicts import Finding, Grade, percent
@@ -191,9 +190,7 @@ def evaluate(
         if target is not None:
             label = predict_label(schema, drawn, truth, target, seed)
     elif target is not None:
-        column = schema.columns.get(target)
-        predict = predict_number if column is not None and column.is_number else predict_target
-        prediction = predict(schema, drawn, truth, target, seed)
+        prediction = predict_target(schema, drawn, truth, target, seed)
     return Evaluation(schema, drawn, truth, comparison, prediction, label, model)
 
 

@@ -15,12 +15,6 @@ with naming_extra("privot.integral", "learn"):
     from privot.integral.records import PointSpace, RecordSpace
 
 __all__ = [
-    "BoostSettings",
-    "ClippedRatioSettings",
-    "IntegralModel",
-    "PointSpace",
-    "RecordSpace",
-    "boost",
-    "clip_ratio",
-    "fit",
-]
+    "BoostSettings", "ClippedRatioSettings", "IntegralModel", "PointSpace", "RecordSpace", "boost",
+    "clip_ratio", "fit",
+]  # fmt: skip

@@ -12,26 +12,16 @@ if TYPE_CHECKING:
 
 # Imported on first use, because `privot fit --help` needs only the settings.
 _MODULES = {
-    "FitSettings": "privot.local.settings",
-    "LocalModel": "privot.local.model",
-    "Synthesizer": "privot.local.fitting",
-    "WaveModel": "privot.local.waves.wave_model",
-    "fit": "privot.local.fitting",
-    "fit_waves": "privot.local.waves.wave_model",
-    "pair_weights": "privot.local.model",
-    "refine": "privot.local.model",
+    "fitting": ("Synthesizer", "fit"),
+    "model": ("LocalModel", "pair_weights", "refine"),
+    "settings": ("FitSettings",),
+    "waves.wave_model": ("WaveModel", "fit_waves"),
 }
 __getattr__ = lazy_names(__name__, _MODULES)
 # Kinds of models, and the class of each.
 MODEL_CLASSES = {"local": "LocalModel", "local.waves": "WaveModel"}
 
 __all__ = [
-    "FitSettings",
-    "LocalModel",
-    "Synthesizer",
-    "WaveModel",
-    "fit",
-    "fit_waves",
-    "pair_weights",
+    "FitSettings", "LocalModel", "Synthesizer", "WaveModel", "fit", "fit_waves", "pair_weights",
     "refine",
-]
+]  # fmt: skip

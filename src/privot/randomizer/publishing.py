@@ -44,7 +44,15 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.core.files import beside, cannot_write, create, flush, replacing_file, replacing_folder
+from privot.core.files import (
+    beside,
+    cannot_write,
+    create,
+    flush,
+    replacing_file,
+    replacing_folder,
+    write_file,
+)
 from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
     REPORT_ID,
@@ -132,8 +140,7 @@ class Parts:
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
-                with replacing_file(folder / _MANIFEST, secret=True) as draft:
-                    draft.write_text(json.dumps(made_with, indent=2) + "\n", encoding="utf-8")
+                write_file(folder / _MANIFEST, json.dumps(made_with, indent=2) + "\n", secret=True)
         except OSError as error:
             raise cannot_write(output, error) from error
         return cls(folder, part_rows, buckets, len(drafts))

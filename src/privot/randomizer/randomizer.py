@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
-from privot.core.files import read_text, replacing_file
+from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
@@ -43,14 +43,15 @@ from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointRep
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
 from privot.randomizer.reports.shuffled import (
     most_accurate_shuffled,
-    promised,
     require_promised,
+    require_randomized,
     shuffled_guarantee,
     shuffled_promise,
 )
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
+from privot.schema.promise import promise_or_epsilon
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee
 
@@ -117,11 +118,9 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: for arguments that are out of range or contradict each other or the schema.
         """
-        promise = promised(schema, epsilon)
-        if promise is not None and delta:
-            raise PrivotError(
-                f"delta is {delta!r}, and the schema promises {promise}: leave one of them out"
-            )
+        promise = promise_or_epsilon(schema.promise, epsilon, delta or None)
+        if promise is not None:
+            require_randomized(promise)
 
         def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = calibrate_reports(
@@ -421,8 +420,7 @@ class Randomizer(Summarized):
 
     def save(self, path: str | Path) -> None:
         """Write `randomizer.json`; if writing fails, an existing file stays."""
-        with replacing_file(path) as draft:
-            draft.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_file(path, self.to_json() + "\n")
 
     def _require_each_column_once(self) -> None:
         """Raise an error unless the parts report every column of the schema once, as declared."""

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from privot.core.errors import PrivotError
-from privot.core.files import cannot_write, replacing_file
+from privot.core.files import cannot_write, write_file
 
 
 def new_key(path: Path) -> None:
@@ -79,8 +79,7 @@ def signature_path(path: Path) -> Path:
 def sign(path: Path, key: Ed25519PrivateKey) -> str:
     """Write the signature of a file beside it; returns the signature, 64 bytes in base64."""
     text = base64.b64encode(key.sign(path.read_bytes())).decode()
-    with replacing_file(signature_path(path)) as draft:
-        draft.write_text(text + "\n", encoding="ascii")
+    write_file(signature_path(path), text + "\n")
     return text
 
 

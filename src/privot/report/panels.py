@@ -32,7 +32,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy.ndimage import gaussian_filter
 
 import privot
-from privot.core.files import replacing_file
+from privot.core.files import write_file
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
 from privot.schema import ArrayColumn
@@ -132,8 +132,7 @@ def save_png(figure: Figure, path: Path | io.BytesIO, dpi: int = 160) -> None:
 def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
     """Fill `templates/<template>` and write the page; an old one survives any failure."""
     page = _TEMPLATES.get_template(template).render(**fields, version=privot.__version__)
-    with replacing_file(path) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_file(path, page)
 
 
 # Dark figures of several panels.

@@ -109,3 +109,26 @@ class Promise:
         people = f", at least {self.people:,} people" if self.people else ""
         floor = f", ε = {at_most(self.floor)} by itself" if self.floor else ""
         return f"ε = {at_most(self.epsilon)}{delta}, {self.where}{people}{floor}"
+
+
+def promise_or_epsilon(
+    promise: Promise | None, epsilon: float | None, delta: float | None, place: str = ""
+) -> Promise | None:
+    """Return the promise to calibrate by; None if ε is given instead, with or without a δ.
+
+    Raises:
+        PrivotError: if both or neither are given; `place` ends the remedy.
+    """
+    if promise is None:
+        if epsilon is None:
+            raise PrivotError(
+                "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
+                f"with an epsilon{place}"
+            )
+        return None
+    for name, given in (("epsilon", epsilon), ("delta", delta)):
+        if given is not None:
+            raise PrivotError(
+                f"{name} is {given!r}, and the schema promises {promise}: leave one of them out"
+            )
+    return promise

@@ -27,7 +27,7 @@ from pydantic import (
 )  # fmt: skip
 
 from privot.core.errors import PrivotError
-from privot.core.files import read_text, replacing_file
+from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
@@ -88,8 +88,7 @@ class Schema(Summarized, BaseModel):
         """
         if Path(path).suffix != ".json":
             raise PrivotError(f"schema {path} is written as JSON: give a path that ends with .json")
-        with replacing_file(path) as draft:
-            draft.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_file(path, self.to_json() + "\n")
 
     @classmethod
     def from_toml(cls, text: str) -> Self:

@@ -18,20 +18,14 @@ if TYPE_CHECKING:
         entropic_cost,
     )
 
-_OF_SINKHORN = ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost")
-_PLACES = dict.fromkeys(_OF_SINKHORN, "privot.transport.sinkhorn")
-_PLACES |= dict.fromkeys(("sliced_wasserstein", "wasserstein"), "privot.transport.exact")
-_PLACES |= dict.fromkeys(("manhattan", "squared_euclidean"), "privot.transport.ground")
-__getattr__ = lazy_names(__name__, _PLACES)
+_MODULES = {
+    "exact": ("sliced_wasserstein", "wasserstein"),
+    "ground": ("manhattan", "squared_euclidean"),
+    "sinkhorn": ("Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost"),
+}
+__getattr__ = lazy_names(__name__, _MODULES)
 
 __all__ = [
-    "Problem",
-    "SinkhornResult",
-    "SinkhornSolver",
-    "Status",
-    "entropic_cost",
-    "manhattan",
-    "sliced_wasserstein",
-    "squared_euclidean",
-    "wasserstein",
-]
+    "Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost", "manhattan",
+    "sliced_wasserstein", "squared_euclidean", "wasserstein",
+]  # fmt: skip

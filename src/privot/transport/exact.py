@@ -88,27 +88,13 @@ def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.searchsorted(jumps_x, levels), torch.searchsorted(jumps_y, levels), mass
 
 
-def random_directions(dimension: int, num_projections: int, rng: torch.Generator) -> Tensor:
-    """Draw independent uniform directions, the unit columns of a (dimension, num_projections) matrix.
-
-    They are in double precision and on the generator's device, so that they depend on the seed only.
-    """
-    if dimension < 1 or num_projections < 1:
-        raise PrivotError(
-            f"dimension {dimension} and num_projections {num_projections}: give at least 1 of each"
-        )
-    shape = (dimension, num_projections)
-    normal = torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
-    return normal / normal.norm(dim=0)
-
-
 def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0) -> Tensor:
     """Return SW_p of points x (n, d), y (m, d) along given directions, differentiable in the points.
 
     Arguments:
         x: Points (n, d).
         y: Points (m, d).
-        directions: Unit columns (d, k), such as `random_directions` draws; cast to x's type.
+        directions: Unit columns (d, k); cast to x's type.
         p: Exponent, at least 1.
 
     Examples:

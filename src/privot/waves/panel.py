@@ -53,7 +53,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from privot.core.errors import PrivotError, require_count
-from privot.core.files import read_text, replacing_file
+from privot.core.files import read_text, write_file
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
 
@@ -170,8 +170,7 @@ class Panel:
 
     def save(self, path: str | Path) -> None:
         """Write `panel.json`; an existing file survives any failure."""
-        with replacing_file(path) as draft:
-            draft.write_text(self.to_json() + "\n", encoding="utf-8")
+        write_file(path, self.to_json() + "\n")
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,6 @@ class AdaptationSettings(NetworkSettings):
         seed = self.seed * 1009 + stage  # so that runs of near seeds share no stage's seed
         return TrainingSettings(steps, self.learning_rate, self.averaging, seed)
 
-    @property
-    def round_steps(self) -> int:
-        """Number of optimizer steps after each round."""
-        return math.ceil(self.training_steps / 2)
-
 
 class Classifier(nn.Module):
     """Classifier h∘g: non-negative features of norm 1, and a linear layer.

@@ -321,7 +321,7 @@ class Adaptation:
             moved = transported(self.flat, self.y.numpy(), source, target)
             x = torch.from_numpy(moved).float().reshape(self.x.shape)
             x = x.clamp(0.0, 1.0) if self.classifier.takes_images else x
-            training = settings.training(settings.round_steps, stage)
+            training = settings.training(math.ceil(settings.training_steps / 2), stage)
             classify_both = partial(self._classify_both, moved=x)
             train(self.classifier, classify_both, training, progress=progress)
 

@@ -51,7 +51,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
+from privot.core.files import write_file
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
 from privot.randomizer.reports.joint import JointAnswers, JointReport
@@ -252,8 +252,7 @@ class Counts(Reports):
 
     def save(self, path: str | Path) -> None:
         """Write a file of counts; if writing fails, an existing file stays."""
-        with replacing_file(path) as draft:
-            draft.write_bytes(self.to_bytes())
+        write_file(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

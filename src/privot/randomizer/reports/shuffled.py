@@ -35,28 +35,6 @@ from privot.schema.promise import Promise
 _PRECISION = 1e-3  # of ε₀, relative
 
 
-def promised(schema: Schema, epsilon: float | None) -> Promise | None:
-    """Return the promise that calibration must satisfy; None if ε is given instead.
-
-    Raises:
-        PrivotError: if both or neither of them are given, or the promise is not local or shuffled.
-    """
-    promise = schema.promise
-    if promise is None:
-        if epsilon is None:
-            raise PrivotError(
-                "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
-                "with an epsilon"
-            )
-        return None
-    if epsilon is not None:
-        raise PrivotError(
-            f"epsilon is {epsilon!r}, and the schema promises {promise}: leave one of them out"
-        )
-    _require_randomized(promise)
-    return promise
-
-
 def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
     """Raise an error if one report, by its `local` guarantee, cannot satisfy the schema's promise.
 
@@ -67,7 +45,7 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
     """
     if promise is None:
         return
-    _require_randomized(promise)
+    require_randomized(promise)
     most = promise.epsilon if promise.where == "local" else promise.floor or math.inf
     delta = promise.delta if promise.where == "local" else 0.0
     # Machines may round a logarithm differently.
@@ -78,7 +56,8 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
         )
 
 
-def _require_randomized(promise: Promise) -> None:
+def require_randomized(promise: Promise) -> None:
+    """Raise an error for a promise of sums, for which no record is randomized by itself."""
     if promise.where not in ("local", "shuffled"):
         raise PrivotError(
             f"where is {promise.where!r}, where no record is randomized by itself: use "
