@@ -8,7 +8,7 @@ import privot.central
 from privot.aggregated import Encoder
 from privot.central.fitting import SumSettings, fit_of
 from privot.central.sums import Budget, contributions
-from privot.collector.analyst import SEAL_BYTES, sealed_report
+from privot.collector.analyst import sealed_report
 from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.forecast import simulation
@@ -22,6 +22,7 @@ from privot.forecast.simulation import (
 )
 from privot.randomizer import Randomizer
 from privot.schema import Schema
+from privot.wire.report import SEAL_BYTES
 
 PEOPLE = 20_000
 MAP = Schema.from_dict(

@@ -32,6 +32,8 @@ def test_the_weakest_promise_has_the_largest_of_both_numbers():
     assert weakest(PureDP(1.0, unit="visit"), PureDP(4.0, unit="visit")) == PureDP(
         4.0, unit="visit"
     )
+    crossing = RenyiDP((2.0, 8.0), (0.5, 1.0)), RenyiDP((2.0, 8.0), (0.25, 4.0))
+    assert weakest(*crossing) == weakest(*crossing[::-1]) == RenyiDP((2.0, 8.0), (0.5, 4.0))
 
 
 def test_mixed_kinds_compose_to_the_kind_all_of_them_imply():
@@ -68,6 +70,7 @@ def test_any_two_data_sets_are_neighbors_of_every_kind(neighboring):
         (lambda: compose(PureDP(1.0), PureDP(1.0, unit="visit")), "unit is 'person'"),
         (lambda: weakest(PureDP(1.0), PureDP(2.0, unit="visit")), "unit is 'person'"),
         (lambda: weakest(PureDP(1.0), PureDP(2.0, "replace_one")), "neighboring is 'local'"),
+        (lambda: weakest(RenyiDP((2.0,), (1.0,)), RenyiDP((3.0,), (1.0,))), "same orders"),
         (
             lambda: compose(ZeroConcentratedDP(1.0), ApproximateDP(1.0, 1e-6)),
             r"to_approximate\(delta\)",

@@ -82,8 +82,8 @@ def draw_sample(
     """Draw at least `num_draws` reports of every record of every part, in random order, in one call."""
     most = max(part.num_records for part in parts)
     if num_draws is None:
-        width = _report_width(randomizer, parts, rng)
-        num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_SAMPLE_NUMBERS // (width * most)))
+        cost = _report_cost(randomizer, parts, rng)
+        num_draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_SAMPLE_NUMBERS // (cost * most)))
     return _draw_balanced(randomizer, parts, most * num_draws, rng)
 
 
@@ -131,7 +131,7 @@ def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     return reports
 
 
-def _report_width(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
+def _report_cost(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
     """Return the cost of one report, in 64-bit numbers: those stored or tested, and its `work`."""
     rows = 16
     sample = _draw_balanced(randomizer, parts, rows, rng)
@@ -221,8 +221,8 @@ def _test_streams(
     Every stream has `size` reports of every part's record 0, drawn in one call, and then some that are
     drawn one by one.
     """
-    width = _report_width(randomizer, parts, rng)
-    size = max(32, min(_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS // width))
+    cost = _report_cost(randomizer, parts, rng)
+    size = max(32, min(_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS // cost))
     people = _people(parts, {part.name: np.zeros(size, np.int64) for part in parts}, rng)
 
     def draw() -> pa.Table:

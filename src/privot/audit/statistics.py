@@ -355,7 +355,7 @@ def audit(
     True
 
     Raises:
-        PrivotError: if pairs is empty, num_draws < 100, confidence or δ out of range, or no score given.
+        PrivotError: if pairs is empty, num_draws < 100, confidence or δ out of range, or score missing.
     """
     require_delta(delta)
     if not pairs:
@@ -391,7 +391,7 @@ def _scored_by(score: Score, record: Any, other: Any) -> Numbering:
 def gaussian_mu_lower(mine: AnyArray, theirs: AnyArray, error: float) -> float:
     """Return a lower bound on μ, wrong with probability at most `error`, from log-likelihood ratios.
 
-    The event is that the ratio is above 0: with Gaussian noise its probabilities are Φ(±μ/2).
+    The event is a ratio (n,) above 0: with Gaussian noise its probabilities are Φ(±μ/2).
 
     >>> rng = np.random.default_rng(0)
     >>> ratios = rng.normal(0.5, 1.0, 100_000), rng.normal(-0.5, 1.0, 100_000)

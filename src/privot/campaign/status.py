@@ -25,7 +25,7 @@ from privot.randomizer import Release, plan_reports
 from privot.randomizer.information import joint_errors
 from privot.schema import Schema
 
-_ROWS, _BINS, _CELLS = 40_000, 30, 24
+_ROWS, _BINS, _CELLS = 40_000, 30, 24  # of a sample; of a number; along each side of a map
 
 
 def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
@@ -57,16 +57,16 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
 def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None = None) -> list[str]:
     """Write the dashboard's data of a campaign of two servers, whose folders are in the campaign's own.
 
-    Returns the number of reports of which both hold a share, as a line, and the next commands as others
-    if these are enough for a batch. Nothing is opened: both servers do that, once.
+    No report is opened. The result is a line with the number of reports of which both servers hold a
+    share; if they are enough for a batch, the next commands follow as further lines.
 
     Arguments:
         campaign: The campaign.
-        model: Model of a batch, whose distributions are shown from now on; with one, folders may be
-            elsewhere.
+        model: Model of a batch, whose distributions are shown from now on; if it is given, the servers'
+            folders may be missing.
 
     Raises:
-        PrivotError: if the model is of another encoder, or folders are missing, and no model is given.
+        PrivotError: if the model is of another encoder, or a folder and the model are missing.
     """
     encoder, places = campaign.rule, [campaign.folder / role for role in ROLES]
     assert isinstance(encoder, Encoder)
@@ -83,7 +83,7 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
             f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "
             "aggregate`; or give --release model/"
         )
-    # A file that only a model changes: counts are written meanwhile, by whoever runs the servers.
+    # Only a model changes this file, so that columns stay when others update the counts.
     shown = campaign.folder / "columns.json"
     if model is not None:
         with replacing_file(shown) as draft:
@@ -92,9 +92,9 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
     columns = json.loads(shown.read_text(encoding="utf-8")) if shown.exists() else []
     numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
     _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
-    line = f"{held:,} reports are held by both servers, {opened:,} were opened; a batch is "
+    batch = f"a batch is {encoder.people:,} or more"
     more = _next_commands(campaign, opened, encoder.proofs) if held >= encoder.people else []
-    return [f"{line}{encoder.people:,} or more", *more]
+    return [f"{held:,} reports are held by both servers, {opened:,} were opened; {batch}", *more]
 
 
 def _next_commands(campaign: CampaignFolder, opened: int, proofs: bool) -> list[str]:
@@ -127,7 +127,7 @@ def expected_error(campaign: CampaignFolder, people: int) -> str | None:
     """Return the expected error of estimates from `people` reports, as text; None if unknown."""
     randomizer = campaign.randomizer
     if (joint := randomizer.joint) is not None:
-        one_way, _ = joint_errors(joint.design, joint.epsilon, people)
+        one_way, _ = joint_errors(joint.design, joint.epsilon, people)  # total variations
         return f"{min(1.0, one_way.mean()):.1%}"
     plan = plan_reports(randomizer.schema, randomizer.guarantee.epsilon, people)
     if plan.table is not None:
@@ -136,8 +136,8 @@ def expected_error(campaign: CampaignFolder, people: int) -> str | None:
                 return f"{min(1.0, option.one_way):.1%}"
         return None
     if plan.columns:
-        first = plan.columns[0]
-        return f"{min(1.0, first.options[0].error / 2):.1%} of the range"
+        error = plan.columns[0].options[0].error  # W₂, about; the range has length 2
+        return f"{min(1.0, error / 2):.1%} of the range"
     return None
 
 
@@ -172,6 +172,6 @@ def _column_shares(schema: Schema, name: str, sample: pa.Table, binned: bool) ->
 
 
 def _in_figures(guarantee: PureDP | ApproximateDP | DistributedDP) -> str:
-    """Return ε alone of a local guarantee, and all that a guarantee of trust states."""
+    """Return ε of a local guarantee, or every number of one that trusts somebody."""
     epsilon = f"ε = {at_most(guarantee.epsilon)}"
     return str(guarantee) if isinstance(guarantee, DistributedDP) else epsilon

@@ -10,7 +10,7 @@ the published loss of one release, and `"entropic"` an entropic transport cost w
 as its weight. ‖μ̂ − m_G‖² is estimated without bias as the inner product of the residuals of two
 independent halves of the generated batch; a biased estimate would shrink the spread of small batches.
 Weights are averaged. If the budget runs out early (in a resumed run, after a kill wasted releases), the
-fit continues without new releases, with the mean part alone or, by the published loss, no change.
+fit continues without new releases, by the mean part alone; the published loss then changes nothing.
 
 **The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
 directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
@@ -119,6 +119,7 @@ class SliceSettings(NetworkSettings):
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
         "num_projections": MOST_PROJECTIONS,
+        "q": 2,
         "optimizer_steps": MOST_STEPS,
         "generated": MOST_BATCH,
         "latent_dim": MOST_COORDINATES,
@@ -131,8 +132,6 @@ class SliceSettings(NetworkSettings):
             if get_origin(hint) is Literal:
                 require_choice(name, getattr(self, name), get_args(hint))
         require_count("generated", self.generated, MOST_BATCH, least=2)
-        if self.q not in (1, 2):
-            raise PrivotError(f"q {self.q}: use 1 or 2")
         if self.loss == "entropic" and self.release != "once":
             raise PrivotError(
                 "loss 'entropic' needs release='once': its plans are drawn from one release again "
@@ -189,7 +188,7 @@ class SliceFit(CentralFit):
         return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
 
     def chunks(self, source: RecordBatches) -> Chunks:
-        """See `CentralFit`; all are read once, and refused before minutes are spent on a plan."""
+        """See `CentralFit`; records are read once, so that bad ones are refused before a slow plan."""
         parts = zip(*super().chunks(source)(), strict=True)
         encoded = tuple(map(np.concatenate, parts))
         return lambda: [encoded]

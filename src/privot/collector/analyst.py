@@ -8,9 +8,9 @@ payload is the encapsulated key (65 bytes), the ciphertext and the tag (16 bytes
 beginning of the payload's SHA-256, and its time is 0. So the same sealed bytes are one report however
 often they are sent, and all sealed reports of a campaign have one length, because their payloads have.
 
-**Privacy review.** What each party sees of a person's report, and which guarantee is left if a party
-deviates from the protocol. ε₀ is that of the noise in one report. Adjacency, and ε of a batch by the
-number of its accepted reports: `privot.randomizer.reports.shuffled`.
+**Privacy review.** The table lists what each party sees of a person's report; the list, which guarantee
+is left if a party deviates from the protocol. ε₀ is that of the noise in one report. Adjacency, and ε of
+a batch by the number of its accepted reports, are in `privot.randomizer.reports.shuffled`.
 
 | party | sees |
 |---|---|
@@ -28,9 +28,10 @@ number of its accepted reports: `privot.randomizer.reports.shuffled`.
   observes the network of the shuffler, or of its batches, is both parties.
 - **Waves** of the same people: each has a store and an analyst's key of its own. With one key, sealed
   bytes that are sent again would be in two batches, and the id inside would tell that report from all
-  others. An analyst with both keys sees what came late apart: an address is closed with its wave.
+  others. An analyst with both keys could tell late reports in a batch from the batch's own, so that
+  each wave's address is closed with the wave.
 - A **client** can send reports of people who do not exist, as in every survey. They count as people in
-  ε, so it must be honest people who are as many as the promise says. Sealed bytes that are sent again
+  ε, so the promise's number of people must be reached by honest ones. Sealed bytes that are sent again
   are the same report; a report that is sealed again is counted once in a batch. A report with an hour
   is not counted, because the hour could identify its sender.
 - Whoever replaces the **public key** on its way to the device can read the reports: a device must pin
@@ -67,7 +68,6 @@ from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import read_pem, write_key
 from privot.wire.report import ID_BYTES, WireError
 
-SEAL_BYTES = 65 + 16  # encapsulated key and tag
 _INFO = b"privot sealed report 1"
 _SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 
@@ -225,7 +225,7 @@ def _opened(
 
 
 def _each_id_once(found: Collected) -> Collected:
-    """Keep the first report of each id; move others of the same id, with other content, to the rest."""
+    """Keep the first report of each id; refuse others with the same id, but other content."""
     table = found.release.table
     first_row: dict[bytes, int] = {}
     for row, report_id in enumerate(table.column(REPORT_ID).to_pylist()):

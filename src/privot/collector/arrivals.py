@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 from starlette.types import Receive
 
-from privot.collector.analyst import SEAL_BYTES, sealed_report
+from privot.collector.analyst import sealed_report
 from privot.collector.store import (
     CRC_BYTES,
     PAYLOAD_AT,
@@ -46,7 +46,7 @@ from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
-from privot.wire.report import VERSION, WireError, batch_head
+from privot.wire.report import SEAL_BYTES, VERSION, WireError, batch_head
 
 BATCH_TYPE = "application/vnd.privot.batch"
 TYPES = (BATCH_TYPE, "application/json")

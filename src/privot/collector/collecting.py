@@ -72,6 +72,7 @@ ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
 _KINDS = (".parquet", ".csv", ".csv.gz")
 _MOST_WAITING = 4096  # pieces of small files that are put together
 _SMALL_BYTES = 2**20  # a file up to this size is faster to read at once
+_BUCKET_BYTES = 2**25  # of files for each bucket, which is read into memory
 
 
 def _report_files(sources: Iterable[Path]) -> list[Path]:
@@ -123,7 +124,7 @@ class Quarantine:
     """CSV file of the reports that are not counted, written as they are found.
 
     Arguments:
-        path: Path of the CSV, created with the first line.
+        path: Path of the CSV, created with the first line; `count` and `first` describe its lines.
         types: Types of the columns of a report.
         sources: Names of the sources, by number.
     """
@@ -257,9 +258,6 @@ def _randomizer_text(file: pq.ParquetFile) -> bytes | None:
     return (file.schema_arrow.metadata or {}).get(METADATA_KEY)
 
 
-_BUCKET_BYTES = 2**25  # of files for each bucket, which is read into memory
-
-
 @dataclass(frozen=True)
 class Collection:
     """Counts of reports, copies, and quarantined reports of a collection.
@@ -380,7 +378,8 @@ def without_impossible(
 ) -> Iterator[tuple[Release | Counts, Collection | None]]:
     """Provide a release without impossible reports, and what was left out, if anything was.
 
-    It is provided as counts if maps or tables are learned from it, unless single reports are needed.
+    It is provided as counts if maps or tables are learned from it, unless single reports are needed
+    (`one_by_one`). `quarantine` and `strict` are those of `collect_files`, and so are the errors.
     """
     if is_counts(path):
         yield Counts.load(path), None

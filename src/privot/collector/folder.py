@@ -20,7 +20,7 @@ repeated on these groups.
 
 **Delete.** One transaction adds tombstones, and removes records and digests (where few contents are
 possible, a digest would reveal the content). Then VACUUM rebuilds the database and the log is truncated,
-so that no file of the folder has a byte of a deleted report. The next start repeats an interrupted one.
+so that no file of the folder has a byte of a deleted report. If interrupted, the next start repeats it.
 
 **Start.** The log is checkpointed, because what a killed process wrote may be in the machine's memory
 only. All records are read and their checksums verified; damaged records are left out and logged.

@@ -45,7 +45,7 @@ from privot.training import Progress
 
 DELTA = 1e-5
 PAPERS = "gaussian"
-_KINDS = ("auto", "candidates", PAPERS)
+_MECHANISMS = ("auto", "candidates", PAPERS)
 _MAX_LABEL_EPSILON = 4.0  # of the papers' version
 _RADIUS = 25 / 28  # norm bound of an image, relative to its side length
 _SAMPLES, _ACROSS = 10_000, 10  # images for training a classifier, images in a row
@@ -100,7 +100,7 @@ def run_image_demo(
         say: Callback for messages.
         progress: Callback after the steps of the fit.
     """
-    require_choice("mechanism", mechanism, _KINDS)
+    require_choice("mechanism", mechanism, _MECHANISMS)
     require_count("people", num_people, MOST_PEOPLE)
     require_epsilon(epsilon)
     settings = settings or FitSettings()
@@ -163,14 +163,14 @@ def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
     """Calibrate the randomizer of digits of `side` × `side` pixels and their labels."""
     image: dict[str, Any] = {"kind": "array", "shape": [side, side], "bounds": [0, 255]}
     label = {"kind": "categorical", "categories": [str(label) for label in range(10)]}
-    if mechanism != PAPERS:
-        schema = Schema.from_dict({"unit": "person", "columns": {"image": image, "label": label}})
-        return Randomizer.calibrate(schema, epsilon, mechanism=mechanism)
-    image |= {"radius": _RADIUS * side, "center": "lower"}
-    image |= {"transform": "dct", "low_pass": side // 2}
+    options: dict[str, Any] = {"mechanism": mechanism}
+    if mechanism == PAPERS:
+        image |= {"radius": _RADIUS * side, "center": "lower"}
+        image |= {"transform": "dct", "low_pass": side // 2}
+        shares = {"label": min(_MAX_LABEL_EPSILON, epsilon / 2)}
+        options |= {"delta": DELTA, "shares": shares}
     schema = Schema.from_dict({"unit": "person", "columns": {"image": image, "label": label}})
-    shares = {"label": min(_MAX_LABEL_EPSILON, epsilon / 2)}
-    return Randomizer.calibrate(schema, epsilon, DELTA, mechanism=PAPERS, shares=shares)
+    return Randomizer.calibrate(schema, epsilon, **options)
 
 
 def _draw(

@@ -75,9 +75,7 @@ class Prediction:
 
     target: str
     num_synthetic: int  # records for training
-    num_real: (
-        int  # records for testing; in turn, four fifths train a classifier that the fifth tests
-    )
+    num_real: int  # records for testing; each fifth also tests classifiers trained on the others
     scores: tuple[ClassifierScore, ...]
     measure: str = "AUC"  # or "R²" of a number
 
@@ -122,7 +120,7 @@ def predict_target(
 
     Raises:
         PrivotError: if scikit-learn is missing; if the target is no such column, or the only column; if
-            there are fewer than 10 real records, or all are of one class.
+            there are fewer than 10 real records, or 2 synthetic ones with a number; if all real answers are equal.
     """
     column = schema.columns.get(target)
     is_number = column is not None and column.is_number
@@ -171,12 +169,13 @@ def _encode_both(
             f"target {target!r} is the only column: there is nothing to predict it from"
         )
     training, testing = (with_known_target(schema, target, table) for table in (synthetic, real))
-    number, values = len(testing.answers), len(np.unique(testing.answers))
-    too_few = schema.coded[target].is_number and len(training.answers) < 2
+    drawn, number = len(training.answers), len(testing.answers)
+    values = len(np.unique(testing.answers))
+    too_few = schema.coded[target].is_number and drawn < 2
     if number < 2 * FOLDS or values < 2 or too_few:
         raise PrivotError(
-            f"target {target!r} has {values} values in {number} real records: "
-            f"give at least two values, and {2 * FOLDS} records"
+            f"target {target!r} has {values} values in {number} real records, {drawn} synthetic ones: "
+            f"give at least two values, {2 * FOLDS} real records, and two synthetic ones"
         )
     return training, testing
 
@@ -248,8 +247,7 @@ def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarra
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
         model = sklearn("linear_model").LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
-    predicted: np.ndarray = model.predict(at)
-    return predicted
+    return np.asarray(model.predict(at))
 
 
 def area_under_curve(truth: Codes, scores: Array) -> float:

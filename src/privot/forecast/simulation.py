@@ -18,9 +18,9 @@ with $v_i$ the contribution of one record to the query (`privot.central.sums`). 
 time than the rows of the prior. A curator adds one noise, two servers add two; then the estimator of
 `privot.central.fit` learns from the result.
 
-**Accuracy.** The only bias is the prior's. The exact W₂ of 3 000 from 3 000 places varies by a fifth
-between subsamples: the error of a rehearsal is the mean of four, and both subsamples have the same ranks
-of ordered points (`z_order`), which reduces the variation. If more than 200 000 people report, 200 000
+**Accuracy.** The only bias is the prior's. W₂ is exact between subsamples of 3 000 places, and varies by
+a fifth with these: the error of a rehearsal is the mean over four pairs, which have the same ranks of
+ordered points (`z_order`) to reduce the variation. If more than 200 000 people report, 200 000
 are simulated: total variations are scaled by the root of the ratio; W₂ is not, so it is a bit too large.
 
 **No simulation can be mistaken for real results**: the unit of the schema is a *SIMULATED person*, as in
@@ -73,7 +73,7 @@ from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
 from privot.schema.promise import Place, Promise
 from privot.tables.files import as_table
-from privot.wire.report import Report
+from privot.wire.report import SEAL_BYTES, Report
 
 STAMP = "SIMULATED"
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -84,7 +84,6 @@ TRUSTED = {  # the party that is trusted, and with what
     "central": "a curator, with all records",
 }
 SERVERS = {"local": 1, "shuffled": 2, "aggregated": 2, "central": 1}
-SEAL_BYTES = 65 + 16  # key and tag of a report that is sealed for a shuffler
 _NUM_REFERENCE = 200_000  # rows of a population, and of a model that are compared with it
 _SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places
 _BITS = 24  # of a place's number in `z_order`
@@ -393,14 +392,14 @@ def simulate_campaign(
         schema: Public description of a record: a table of codes, or places.
         epsilon: Privacy loss of one person's report.
         people: Number of people who will report; at most 200 000 are simulated.
-        prior: Table of similar records that is not private, or a model; by default a random population.
+        prior: Table of similar records that is not private, or a model; a random population by default.
         rehearsals: Number of fits.
         seed: Seed of people and fits; not of the reports' noise.
         progress: Callback with the number of finished fits, and of all fits.
 
     Raises:
-        PrivotError: if the prior has another schema, columns are neither all codes nor one place, or a
-            number is out of range.
+        PrivotError: if the prior has another schema, or is missing for places; if columns are neither
+            all codes nor one place, or a number is out of range.
     """
     people, rehearsals = require_counts(people, rehearsals)
     stamped = simulated(schema)
@@ -408,7 +407,7 @@ def simulate_campaign(
     coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
     if prior is None and not coded:
         raise PrivotError(
-            "prior is missing: places cannot be made up, give a table or a model of the columns"
+            "prior is missing: only tables of codes are made up here, give a table or a model of places"
         )
     reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)

@@ -16,7 +16,7 @@ $$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴
 the penalized likelihood of $p ∝ q_0 e^{g}$ (Silverman 1982). Quadratics have no penalty: with a normal
 reference, $λ → ∞$ gives the normal distribution with the records' mean and variance. Knots are at
 quantiles of the records and of the reference; beyond the records $g$ is linear. λ is chosen by
-five-fold cross-validation.
+five-fold cross-validation, and is 1 for fewer than 50 records.
 
 The stored tilt consists of the values of $g$ at the cells' public middles, with linear interpolation:
 the number and places of knots depend on the records, and must not influence the cost of an evaluation.
@@ -169,7 +169,7 @@ class SplineRatio:
 
 
 def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
-    """Fit the penalized spline to records (n, 1), of which one, or equal ones, suffice."""
+    """Fit the penalized spline to records (n, 1), n ≥ 1; all may be equal."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
     z = _middles(axis)

@@ -5,8 +5,8 @@ A `RecordSpace` represents columns by coordinates; the product of their public m
 
 | column | coordinates | marginal unless declared |
 |---|---|---|
-| numeric, vector in a box | one each | uniform between the bounds; of integers, over them |
-| datetime | days or seconds since 1970 | uniform over them |
+| numeric, vector in a box | one each | uniform between the bounds; over the integers, if declared so |
+| datetime | days or seconds since 1970 | uniform over those between the bounds |
 | categorical, boolean | its code | uniform over the categories |
 
 A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have one

@@ -4,11 +4,11 @@ It depends on whom to trust: (ε, δ) between batches holds if a named party is 
 needs is computed by `privot.privacy.shuffling` and `privot.aggregated`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Self
 
 from privot.core.errors import PrivotError, require_choice, require_finite
-from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring, require_same
+from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring
 from privot.privacy.rounding import at_most, odds_factor, require_delta, sum_up
 
 _TRUST_ASSUMPTION = {
@@ -104,22 +104,18 @@ class DistributedDP(Guarantee):
 
     def plus(self, other: Self) -> Self:
         """Return the guarantee of both batches: losses add up, and so do floors where both have one."""
-        require_same(self, other, ("where", "unit"))
         floor = None
         if self.floor is not None and other.floor is not None:
             floor = sum_up([self.floor, other.floor])
-        losses = {name: self._sum(other, name) for name in self.losses}
         people, batches = min(self.people, other.people), self.batches + other.batches
-        return replace(self, **losses, people=people, floor=floor, batches=batches)
+        return self._combined(other, sum_up, people=people, floor=floor, batches=batches)
 
     def weaker(self, other: Self) -> Self:
         """Return what both imply: the larger losses, floor and number of batches, the fewer people."""
-        require_same(self, other, ("where", "unit"))
         floors = (self.floor, other.floor)
         floor = None if None in floors else max(each for each in floors if each is not None)
-        larger = super().weaker(other)
         people, batches = min(self.people, other.people), max(self.batches, other.batches)
-        return replace(larger, people=people, floor=floor, batches=batches)
+        return self._combined(other, max, people=people, floor=floor, batches=batches)
 
     def to_approximate(self) -> ApproximateDP:
         """Return (ε, δ) between neighboring batches, if the trusted party is honest."""

@@ -155,8 +155,7 @@ class Guarantee(ABC):
         Raises:
             PrivotError: if the two differ in anything but their losses.
         """
-        require_same(self, other, [f.name for f in fields(self) if f.name not in self.losses])
-        return replace(self, **{name: self._sum(other, name) for name in self.losses})
+        return self._combined(other, sum_up)
 
     def times(self, count: int) -> Self:
         """Return the guarantee of `count` such uses together, by sums of halves."""
@@ -166,12 +165,18 @@ class Guarantee(ABC):
         return half.plus(half).plus(self) if count % 2 else half.plus(half)
 
     def weaker(self, other: Self) -> Self:
-        """Return the guarantee, of the same kind, that both imply: the larger of each loss."""
-        losses = {name: max(getattr(self, name), getattr(other, name)) for name in self.losses}
-        return replace(self, **losses)
+        """Return the guarantee that both imply: the larger of each loss; refuse as `plus` does."""
+        return self._combined(other, max)
 
-    def _sum(self, other: Self, name: str) -> Any:
-        return sum_up((getattr(self, name), getattr(other, name)))
+    def _combined(self, other: Self, combine: Callable[[Any], float], **changed: Any) -> Self:
+        """Combine losses, those of a curve order by order; all fields but these and `changed` agree."""
+        names = [f.name for f in fields(self) if f.name not in {*self.losses, *changed}]
+        require_same(self, other, names)
+        for name in self.losses:
+            pair = getattr(self, name), getattr(other, name)
+            by_order = zip(*pair, strict=True) if isinstance(pair[0], tuple) else None
+            changed[name] = combine(pair) if by_order is None else tuple(map(combine, by_order))
+        return replace(self, **changed)
 
     def _coverage(self, losses: str = "ε") -> str:
         """Return sentences on who is trusted, what is covered, and that other losses add up."""
@@ -369,9 +374,6 @@ class RenyiDP(Guarantee):
         more = len(self.orders) - 1
         return f"Rényi ε({at_least(smallest_order)}) = {at_most(epsilon)} and {more} more orders"
 
-    def _sum(self, other: Self, name: str) -> tuple[float, ...]:
-        return tuple(map(sum_up, zip(self.epsilons, other.epsilons, strict=True)))
-
     def describe(self) -> str:
         """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
@@ -538,7 +540,7 @@ def weakest(*guarantees: Any) -> Any:
     ε = 4 (pure), local, per person
 
     Raises:
-        PrivotError: if `neighboring`, `unit` or the trusted party differ.
+        PrivotError: if kinds (but pure and approximate), `neighboring`, `unit` or trusted party differ.
     """
     if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
         guarantees = tuple(g.to_approximate() if isinstance(g, PureDP) else g for g in guarantees)
@@ -550,7 +552,6 @@ def _weaker(first: Any, second: Any) -> Any:
         raise PrivotError(
             f"one guarantee is {first}, another {second}: fit releases of one place of trust together"
         )
-    require_same(first, second, ("neighboring", "unit"))
     return first.weaker(second)
 
 

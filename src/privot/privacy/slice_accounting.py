@@ -27,7 +27,7 @@ For each H the divergence in the other order is smaller (Mironov, Talwar, Zhang 
 hence its average over H too. Without padding the number of noisy rows would reveal whether a record is
 in the batch, and neither formula would hold.
 
-Both formulas hold for integer α ≥ 2.
+The formulas of both samplings hold for integer α ≥ 2.
 """
 
 import math
@@ -177,7 +177,7 @@ class SlicedAccounting:
     ε = 10, δ = 1e-05, replace_one, per person
 
     Raises:
-        PrivotError: also for a combination of sampling and neighboring that no proof covers.
+        PrivotError: for numbers out of range, or a sampling and neighboring that no proof covers.
     """
 
     dim: int
@@ -215,7 +215,7 @@ class SlicedAccounting:
 
     @cached_property
     def length(self) -> ProjectedLength:
-        """The law of the projected sensitivity."""
+        """Distribution of the projected sensitivity."""
         return ProjectedLength(
             self.dim, self.num_projections, self.sensitivity, self.orthonormal, self.grid
         )
@@ -275,9 +275,9 @@ class SlicedAccounting:
         return self._epsilon_at(stddev, steps, self._delta_left(steps, delta), method)
 
     def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
-        """Return a stddev that is (ε, δ)-private, above the smallest by at most 1e-9 (1e-5 by "pld").
+        """Return a stddev that is (ε, δ)-private, and the least to a relative 1e-9 (1e-5 by "pld").
 
-        The result is itself checked with `epsilon`, which rounds up.
+        The result is itself checked with `epsilon`. A PrivotError says if no noise reaches ε.
         """
         require_finite("epsilon", epsilon, positive=True)
         delta_left = self._delta_left(steps, delta)
@@ -305,10 +305,9 @@ class SlicedAccounting:
     def _epsilon_at(self, stddev: float, steps: int, delta: float, method: Method) -> float:
         """Return ε at `delta`, from which the part spent on overflows was subtracted."""
         require_choice("method", method, get_args(Method))
-        by_renyi = self.renyi(stddev, steps).to_approximate(delta).epsilon
-        if method == "rdp" or by_renyi == 0:
-            return by_renyi
-        best = by_renyi
+        best = self.renyi(stddev, steps).to_approximate(delta).epsilon
+        if method == "rdp" or best == 0:
+            return best
         # The grid must be finer than the spread of one step's loss, about ε/(5√steps). Only an upper
         # bound of ε is known: if the result is much smaller, repeat with a finer grid; all are valid.
         for _ in range(_MAX_REFINEMENTS):
@@ -347,12 +346,11 @@ def _calibrated(
     """
     epsilon_at = partial(setting._epsilon_at, steps=steps, delta=delta)
     by_renyi, by_losses = partial(epsilon_at, method="rdp"), partial(epsilon_at, method="pld")
-    start = setting.sensitivity
-    stddev = _least_stddev(by_renyi, epsilon, start, width=1.0, tolerance=1e-9)
+    stddev = _least_stddev(by_renyi, epsilon, setting.sensitivity, width=1.0, tolerance=1e-9)
     if method == "rdp":
         return stddev
     # An evaluation takes a second: the search begins near the result, which is only little smaller.
-    start = stddev if math.isfinite(stddev) else start
+    start = stddev if math.isfinite(stddev) else setting.sensitivity
     return _least_stddev(by_losses, epsilon, start, width=0.08, tolerance=1e-5)
 
 

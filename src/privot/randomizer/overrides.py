@@ -61,7 +61,7 @@ def randomizer_from_noise(
         ε = 495.2, δ = 0.0001, local, per person
 
     Raises:
-        PrivotError: for another mechanism, or columns without a share.
+        PrivotError: for another mechanism, a number out of range, or shares of other columns than these.
     """
     check_delta(delta)
     shares = shares or {}
@@ -86,8 +86,8 @@ def randomizer_from_noise(
 def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
     """Return a randomizer with the same guarantee, whose forms favor pairs of larger weight.
 
-    New forms of any length replace those of the randomizer. If the schema promises shuffled reports, ε₀
-    is calibrated again, because the guarantee of a batch depends on the forms.
+    New forms of any length replace those of the randomizer. If the schema promises shuffled reports, and
+    all columns are reported jointly, ε₀ is calibrated again: a batch's guarantee depends on the forms.
 
     Arguments:
         randomizer: Randomizer of a table whose columns are reported jointly.
@@ -128,7 +128,7 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         design = FormDesign(joint.design.codings, *forms)
         return replace(randomizer, joint=JointReport(design, epsilon))
 
-    # Beside split columns a report's law is the worst of its ε, whatever the forms, so that ε₀ stays.
+    # With split columns, reports have the worst law of their ε, whatever the forms: ε₀ stays.
     promise = randomizer.schema.promise
     if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
         found: Randomizer = most_accurate_shuffled(promise, weighted)

@@ -36,6 +36,7 @@ from privot.core.errors import PrivotError
 VERSION = 1
 MAGIC = b"PVTB"
 ID_BYTES, FINGERPRINT_BYTES = 16, 32
+SEAL_BYTES = 65 + 16  # encapsulated key and tag of a report that is sealed to an analyst
 MAX_PAYLOAD = 2**20  # bytes; schemas need far less
 
 _HEAD = struct.Struct(">B32s16sIB")

@@ -437,7 +437,7 @@ def _largest(keys: NDArray[np.int16], count: int) -> Indices:
         thresholds[enough] = trial[enough]
     rows, indices = np.nonzero(keys >= thresholds)
     tied = keys[rows, indices] == thresholds[rows, 0]
-    # Of the keys that equal the threshold, the last ones of a row are too many.
+    # The last keys of a row that equal the threshold are too many.
     too_many = np.bincount(rows, minlength=len(keys)) - count
     tied_until = np.cumsum(np.bincount(rows[tied], minlength=len(keys)))
     tied_after = tied_until[rows] - np.cumsum(tied)

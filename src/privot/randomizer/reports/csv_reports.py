@@ -1,7 +1,7 @@
 """Reports as CSV: the table of a release, for pipes and for readers without Parquet.
 
-The randomizer is not in the file, and the reader must supply it. Numbers are written with enough digits
-to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
+The file lacks the randomizer, which the reader must supply. Numbers are written with enough digits to
+restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
 set, an image) is one field with numbers separated by spaces, or `none`. Empty fields were not reported.
 """
 
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 2**24
 
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
-    """Write reports as CSV; returns the number of rows."""
+    """Write reports as CSV, by gzip if `zipped`; return the row count; refuse to write none."""
     rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
     if not rows:
         raise PrivotError("there are no rows: give at least one record")
@@ -44,6 +44,9 @@ def read_text(
         source: Path or stream of the CSV.
         randomizer: Randomizer of the reports.
         log: Callback for lines with a wrong number of fields, which are skipped.
+
+    Raises:
+        PrivotError: if the columns are not those that the randomizer reports.
     """
 
     def skip_line(line: csv.InvalidRow) -> str:

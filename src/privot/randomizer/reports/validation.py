@@ -1,4 +1,4 @@
-"""Validation of randomizers by their fingerprints.
+"""Canonical JSON of randomizers, with a fingerprint that detects changes.
 
 **The fingerprint**, a checksum of a randomizer's JSON, detects changes by accident or by hand. It is no
 signature: anyone who can write the file can compute it again. Whenever a randomizer is read, its
@@ -62,7 +62,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
 
 
 def named(text: str) -> str:
-    """Return a randomizer's JSON with a random name, by which its fingerprint is of one campaign."""
+    """Return a randomizer's JSON with a random field, so that no other campaign has its fingerprint."""
     return seal(**unseal(text) | {"campaign": secrets.token_hex(16)})
 
 

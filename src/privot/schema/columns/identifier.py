@@ -5,7 +5,7 @@ generated one. Its **pattern** is public, a simple regular expression: literal c
 classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
 
 **Distinct identifiers.** The characters of the places are digits of a number in mixed bases, so that
-the strings that fit a pattern have numbers 0 … N − 1. The last places, as many as give N ≤ $2^{62}$, are
+strings of a few places are numbers 0 … N − 1. The last places, as many as have N ≤ $2^{62}$ strings, are
 numbers 0, 1, 2, … under a keyed permutation: a Feistel network of four rounds, repeated until the result
 is below N. The other places are drawn independently. So no two identifiers of a sample are equal.
 
@@ -67,7 +67,7 @@ class IdentifierColumn(Column):
         """Allowed characters of each place of an identifier.
 
         Raises:
-            PrivotError: for a pattern with other constructs of regular expressions.
+            PrivotError: for a pattern with other constructs of regular expressions, or too many places.
         """
         at, places = 0, []
         while at < len(self.pattern):

@@ -25,7 +25,7 @@ from privot.schema.columns.edges import (
     roundest,
     without_empty,
 )  # fmt: skip
-from privot.schema.columns.raw_values import Problem, Steps, read_moments, read_numbers
+from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
 _FAR = 1000.0  # test values beyond the bounds are so many widths of the interval away
@@ -532,10 +532,10 @@ class DatetimeColumn(NumberColumn):
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
         """Return the steps of the resolution since 1970 (n,), NaN where missing."""
-        moments, problems = read_moments(table.column(name), name, self.nullable)
-        microseconds = pc.fill_null(moments.cast(pa.int64()), 0).to_numpy()
+        times, problems = read_times(table.column(name), name, self.nullable)
+        microseconds = pc.fill_null(times.cast(pa.int64()), 0).to_numpy()
         steps = (microseconds // (1_000_000 * self.step_seconds)).astype(np.float64)
-        return np.where(np.asarray(moments.is_null()), np.nan, steps), problems
+        return np.where(np.asarray(times.is_null()), np.nan, steps), problems
 
     def _number_of(self, value: object) -> float | None:
         moment = _as_text(value)

@@ -120,21 +120,21 @@ def read_numbers(
     return numbers, problems + missing_values(np.isnan(numbers), nullable, name, problems)
 
 
-def read_moments(
+def read_times(
     values: pa.ChunkedArray, name: str, nullable: bool = True
 ) -> tuple[pa.ChunkedArray, list[Problem]]:
     """Return times (n,) in microseconds, null where missing."""
     kind = values.type
     problems: list[Problem] = []
     if _is_text(kind):
-        values, problems = _parse_moments(_texts(values), name)
+        values, problems = _parse_times(_texts(values), name)
     elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
         remedy = "give dates or times, or text as 2024-05-31"
         problems = _problem_of_all(values, name, f"holds {kind}, not dates", remedy)
         values = pa.nulls(len(values))
-    moments = values.cast(pa.timestamp("us"), safe=False)
-    absent = np.asarray(moments.is_null())
-    return moments, problems + missing_values(absent, nullable, name, problems)
+    times = values.cast(pa.timestamp("us"), safe=False)
+    absent = np.asarray(times.is_null())
+    return times, problems + missing_values(absent, nullable, name, problems)
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
@@ -204,7 +204,7 @@ def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     )
 
 
-def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+def _parse_times(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
     """Return (times, null where a text is none or missing; problems)."""
     texts, kind = _null_if_missing(texts), pa.timestamp("us")
     try:
@@ -212,7 +212,7 @@ def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     except pa.ArrowException:
         pass
     distinct = pc.unique(texts.drop_null())
-    impossible = pa.array([text for text in distinct if not _is_moment(text)], texts.type)
+    impossible = pa.array([text for text in distinct if not _is_time(text)], texts.type)
     bad = _mask(pc.is_in(texts, value_set=impossible))
     zone = bad & _mask(pc.match_substring_regex(texts, _ZONE))
     date = bad & ~zone & _mask(pc.match_substring_regex(texts, _DATE))
@@ -224,7 +224,7 @@ def _parse_moments(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     )
 
 
-def _is_moment(text: pa.Scalar) -> bool:
+def _is_time(text: pa.Scalar) -> bool:
     try:
         text.cast(pa.timestamp("us"))
     except pa.ArrowException:
