@@ -120,7 +120,8 @@ def predict_target(
 
     Raises:
         PrivotError: if scikit-learn is missing; if the target is no such column, or the only column; if
-            there are fewer than 10 real records, or 2 synthetic ones with a number; if all real answers are equal.
+            there are fewer than 10 real records, or 2 synthetic ones with a number; or if all real
+            answers are equal.
     """
     column = schema.columns.get(target)
     is_number = column is not None and column.is_number
