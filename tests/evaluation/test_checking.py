@@ -62,7 +62,8 @@ def test_what_it_says(checked):
     assert "ε = 4" in found.guarantee
     assert [column.column for column in found.columns] == list(SCHEMA.columns)
     assert sum(pair.people for pair in found.pairs) == 8000
-    assert found.one_way < found.two_way < 0.2  # .07, and a standard error of .02
+    # The second is .056 ± .011, the logarithm of their ratio 1.0 ± .18 (13 runs).
+    assert found.one_way < found.two_way < 0.14
     color, size, _ = found.columns
     assert color.number is None
     mean = size.number.mean.reports

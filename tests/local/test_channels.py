@@ -132,8 +132,8 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     assert gone[sex == "F"].mean() == pytest.approx(0.5, abs=0.08)
     assert gone[sex == "M"].mean() == pytest.approx(0.1, abs=0.08)
     # The stand-in is the middle of the map, and nobody lives there. Whoever takes it for a home learns
-    # .277 ± .020 of them there and is .86 ± .09 off in W₁; the flag's likelihood gives .075 ± .004, and
-    # .305 ± .025: the limits are 18 and seven standard deviations away.
+    # .277 ± .020 of them there and is .86 ± .09 off in W₁; the flag's likelihood gives .075 ± .005,
+    # and .31 ± .026: the limits are 15 and seven standard deviations away.
     there = again[~gone]
     assert (np.abs(there - 5) < 1.5).mean() < 0.15
     assert np.mean(there > 5) == pytest.approx(0.5, abs=0.08)
