@@ -181,7 +181,7 @@ def test_missing_places_come_back_with_their_share():
     drawn = fit(randomizer.privatize(table)).sample(10_000, seed=0)
     assert drawn.column("x0").null_count / 10_000 == pytest.approx(0.3, abs=0.03)
     # W₁ of sums of coordinates, by all points, is .013 ± .003: the limit is nine standard deviations
-    # away. Null places that were learned as the middle of the map would make it .26.
+    # away. Null places that were learned as the middle of the map would make it .27.
     found = sum(c.drop_null().to_numpy() for c in drawn.columns)
     assert wasserstein_distance(found, points.sum(axis=1)) < 0.04
 
