@@ -58,16 +58,18 @@ def true_shares(table, names):
     ids=["pairs", "triples", "split", "subsets"],
 )
 def test_intervals_hold_for_every_share(how):
-    """Of 40 releases of the same people, nine tenths of all intervals hold the truth.
+    """Of 60 releases of the same people, nine tenths of all intervals hold the truth.
 
-    Limits are six standard deviations away; intervals a fifth too short make the root mean square 1.25.
+    The root mean square is .99 to 1.03, with a standard error of .018 to .023, and the share of
+    intervals that hold is .89 to .91, with one of .007 to .009 (160 releases each): limits are six
+    standard deviations away. Intervals a fifth too short make them 1.25 and .81.
     """
     from privot.tables.files import as_table
 
     table = as_table(people(1500, np.random.default_rng(0)))
     randomizer = Randomizer.calibrate(SCHEMA, 2.0, **how)
     inside, gaps = [], []
-    for _ in range(40):
+    for _ in range(60):
         reports = CodeReports.of(Releases.of(randomizer.privatize(table)))
         for (questions,) in reports.by_columns.values():
             told = estimate(reports, questions)
@@ -76,9 +78,9 @@ def test_intervals_hold_for_every_share(how):
             gaps.append(gap / np.sqrt(told.variance))
             inside.append(np.abs(gaps[-1]) < 1.645)
     inside, gaps = np.concatenate(inside), np.concatenate(gaps)
-    assert 0.84 < inside.mean() < 0.96  # standard error .01
-    assert abs(gaps.mean()) < 0.2  # up to .03
-    assert 0.85 < np.sqrt(np.mean(gaps**2)) < 1.15  # standard error .025
+    assert 0.84 < inside.mean() < 0.96
+    assert abs(gaps.mean()) < 0.2  # up to .06, with a standard error of .006
+    assert 0.85 < np.sqrt(np.mean(gaps**2)) < 1.15
 
 
 def test_covariances_are_those_of_the_mean():

@@ -122,7 +122,7 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     people = {"x": x, "y": towns[:, 1], "sex": np.where(women, "F", "M")}
     randomizer = Randomizer.calibrate(declared, 24.0, report="joint", mechanism="laplace")
     release = randomizer.privatize(people)
-    settings = FitSettings(steps=400, batch_size=256, learning_rate=3e-3)
+    settings = FitSettings(steps=400, batch_size=256, learning_rate=1e-2)
     model = privot.fit(release, settings, seed=0)
     model.save(tmp_path / "model")
     drawn = privot.load(tmp_path / "model").sample(20_000, seed=1)
@@ -132,8 +132,9 @@ def test_missing_rates_and_places_are_learned_and_nulls_are_restored(tmp_path):
     assert gone[sex == "F"].mean() == pytest.approx(0.5, abs=0.08)
     assert gone[sex == "M"].mean() == pytest.approx(0.1, abs=0.08)
     # The stand-in is the middle of the map, and nobody lives there. Whoever takes it for a home learns
-    # .27 of them there and is .84 off in W₁; the flag's likelihood gives .096 ± .005, and .38 ± .04.
+    # .277 ± .020 of them there and is .86 ± .09 off in W₁; the flag's likelihood gives .075 ± .005,
+    # and .31 ± .026: the limits are 15 and seven standard deviations away.
     there = again[~gone]
-    assert (np.abs(there - 5) < 1.5).mean() < 0.18
+    assert (np.abs(there - 5) < 1.5).mean() < 0.15
     assert np.mean(there > 5) == pytest.approx(0.5, abs=0.08)
-    assert stats.wasserstein_distance(there, towns[:, 0]) < 0.65
+    assert stats.wasserstein_distance(there, towns[:, 0]) < 0.5

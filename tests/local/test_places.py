@@ -38,5 +38,6 @@ def test_price_follows_place():
     found = evaluate(model, homes(1500, 2)).comparison
     (place,), (pair,) = found.vectors, found.table.pairs
     assert place.distance < 0.35  # a cell is a third of a unit wide
-    assert pair.cramers_v.synthetic < 0.15
-    assert pair.cramers_v.independence > 0.4
+    # Independent columns are off by .476, or by .56 where nobody is drawn in the empty bin of prices;
+    # the model by .026 ± .005, and the limit is .12 at least: 18 standard deviations away.
+    assert pair.cramers_v.synthetic < pair.cramers_v.independence / 4
