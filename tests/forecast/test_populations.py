@@ -49,7 +49,7 @@ def test_made_up_people_depend_as_they_should_and_are_drawn_from_their_law():
 def test_people_with_a_models_columns_keep_them_and_depend_as_strongly_as_wanted(model, strength):
     """By twelve models of 3000 reports it is .0467 ± .0002 for .05 and .150 ± .001 for .15.
 
-    Limits are nine deviations away or more; the next strength is at four limits or more.
+    Limits are nine deviations away or more; another strength of these is .05 off or more.
     """
     varied = with_dependence(model, strength, seed=1)
     own, other = sampler_of(model).classes, sampler_of(varied).classes
