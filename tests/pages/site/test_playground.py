@@ -142,9 +142,9 @@ def near(page, place):
 def test_reports_follow_the_point_by_keys_mouse_and_touch(page):
     """20 reports: each is in the window of its place with chance .598, in one elsewhere with .011.
 
-    Fewer than two are in their own once in 3e6 times, and no more than in the last place's once in 5e6.
-    Were they still of the last place, they would pass once in 5e6 times; of some other place,
-    at all four places once in 6e6.
+    Fewer than two are in their own in 4e-07 of cases, no more than in the last place's in 3e-07.
+    Were they still of the last place, they would pass in 2e-08 of cases; of some other place, at one
+    place in .02 of cases, at all four in 2e-07.
     """
     told = "document.getElementById('handle').getAttribute('aria-valuetext')"
     assert page.run(told) == "3.2 km east, 3.4 km north"
