@@ -209,7 +209,11 @@ def test_a_store_that_starts_again_opens_no_report_twice(tmp_path):
 
 
 def test_the_order_says_nothing_of_arrival(tmp_path):
-    """Ranks in 30 batches of 40: uncorrelated with arrival, and the first may be anywhere."""
+    """Ranks in 30 batches of 40: uncorrelated with arrival, and the first may be anywhere.
+
+    A correlation stands at five deviations, as 1 of the order of arrival does at 35. Ten ranks are all
+    that 30 firsts have in fewer than C(40, 10) / 4³⁰ = 7e-10 of runs; a fixed place has one.
+    """
     ranks = []
     for number in range(30):
         store, folder = opened(tmp_path / str(number)), tmp_path / str(number)
@@ -231,7 +235,7 @@ def test_the_order_says_nothing_of_arrival(tmp_path):
         store.close()
     arrival = np.tile(np.arange(PEOPLE), len(ranks))
     correlation = np.corrcoef(arrival, np.ravel(ranks))[0, 1]
-    assert abs(correlation) < 4.5 / np.sqrt(arrival.size)
+    assert abs(correlation) < 5 / np.sqrt(arrival.size)
     assert len({each[0] for each in ranks}) > 10
 
 

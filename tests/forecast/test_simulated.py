@@ -14,7 +14,8 @@ from privot.forecast.simulation import simulate_campaign, simulated
 def test_the_error_of_a_share_is_that_of_randomized_response():
     """One bit: error |N(0, s)|, s² = e^ε / (e^ε − 1)² / n; its mean is s times √(2/π).
 
-    The mean of 60 has a standard deviation of a tenth of it: five and six of them are allowed for.
+    The mean of 60 has a standard deviation of a tenth of it. By its saddlepoint approximation it is
+    below .48 in 3e-10 of runs and above 1.6 in 1e-8. Without the noise of reports it would be .45.
     """
     prior = uses_only(0.4, 2000, 0)
     told = simulate_campaign(USES, 1.0, 4000, prior=prior, rehearsals=60, seed=0)

@@ -199,6 +199,7 @@ def test_an_older_copy_is_not_noticed(tmp_path):
 
 @pytest.mark.parametrize("jumps", [0, 5])
 def test_kills_and_jumps_of_the_clock_cause_no_second_draw(tmp_path, jumps):
+    """The last run is not killed, and sends five reports or more, whatever the runs before it did."""
     draws = device_ledgers.drawn(tmp_path, 6, jumps)
     assert len(draws) >= 3
     assert device_ledgers.second_draws(draws) == 0

@@ -140,10 +140,15 @@ def near(page, place):
 
 @needs_chromium
 def test_reports_follow_the_point_by_keys_mouse_and_touch(page):
-    """Of 20 reports 12 are expected in the window (fewer than 3 once in 10⁵), 0.2 in one elsewhere."""
+    """20 reports: each is in the window of its place with chance .598, in one elsewhere with .011.
+
+    Fewer than two are in their own in 4e-07 of cases, no more than in the last place's in 3e-07.
+    Were they still of the last place, they would pass in 2e-08 of cases; of some other place, at one
+    place in .02 of cases, at all four in 2e-07.
+    """
     told = "document.getElementById('handle').getAttribute('aria-valuetext')"
     assert page.run(told) == "3.2 km east, 3.4 km north"
-    assert near(page, (3.2, 3.4)) >= 3
+    assert near(page, (3.2, 3.4)) >= 2
     page.run("document.getElementById('handle').focus()")
     for _ in range(4):
         for kind in ("rawKeyDown", "keyUp"):
@@ -156,8 +161,8 @@ def test_reports_follow_the_point_by_keys_mouse_and_touch(page):
             )
     page.wait(f"{told} === '7.2 km east, 3.4 km north'")
     page.wait("playground.shown.reports.length === 20")
-    assert near(page, (7.2, 3.4)) >= 3
-    assert near(page, (3.2, 3.4)) <= 5
+    assert near(page, (7.2, 3.4)) >= 2
+    assert near(page, (7.2, 3.4)) > near(page, (3.2, 3.4))
     page.run("document.getElementById('area').scrollIntoView({block: 'center'})")
     start, end = middle(page, "handle"), middle(page, "other")
     for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
@@ -165,13 +170,14 @@ def test_reports_follow_the_point_by_keys_mouse_and_touch(page):
             "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1
         )
     page.wait(f"{told} === '7.2 km east, 8.0 km north'")
-    assert near(page, (7.2, 8)) >= 3
-    assert near(page, (7.2, 3.4)) <= 5
+    assert near(page, (7.2, 8)) >= 2
+    assert near(page, (7.2, 8)) > near(page, (7.2, 3.4))
     for kind, points in (("touchStart", [end]), ("touchMove", [start]), ("touchEnd", [])):
         at = [{"x": x, "y": y} for x, y in points]
         page.act("Input.dispatchTouchEvent", type=kind, touchPoints=at)
     page.wait(f"{told} === '7.2 km east, 3.4 km north'")
-    assert near(page, (7.2, 3.4)) >= 3
+    assert near(page, (7.2, 3.4)) >= 2
+    assert near(page, (7.2, 3.4)) > near(page, (7.2, 8))
 
 
 def middle(page, part):
@@ -279,7 +285,7 @@ def test_what_the_client_draws_is_read_as_that_law_says(page):
 
 
 LEARN = """
-  const homes = homesOf(town, 5000);
+  const homes = homesOf(town, 20000);
   const reports = homes.map((u) => playground.ask({ device, law }, u.map((x) => 5 * x + 5)));
   const mapped = (work) => { for (;;) { const next = work.next(); if (next.done) return next.value; } };
   const truth = mapOf(homes);
@@ -293,7 +299,12 @@ LEARN = """
 @needs_chromium
 @pytest.mark.parametrize("town", ["river", "villages", "ring"])
 def test_the_learned_map_is_nearer_to_the_truth_than_reports(page, town):
-    """At ε = 4 of 5000 people, in total variation; a learner who takes ε for 2 is further off."""
+    """At ε = 4 of 20 000 people, in total variation; a learner who takes ε for 2 is further off.
+
+    By 24 runs a town the least margins are .151 ± .008 (of the ring, to the reports) and .132 ± .016
+    (of villages, to the wrong learner): 18 and 8 deviations. A map of the reports themselves would
+    miss by .4 of their distance.
+    """
     sent, learned, wrong = in_page(page, f"{law('window', 4)} const town = '{town}'; {LEARN}")
     print(town, sent, learned, wrong)
     assert learned < 0.6 * sent

@@ -61,24 +61,28 @@ def test_values_and_polynomial_are_those_of_the_definition(dim, degree, bandwidt
 
 
 def test_noise_is_averaged_before_it_is_cut():
-    """Where no record is, what cut values leave is a floor; the cut polynomial leaves less of it."""
+    """Where no record is, what cut values leave is a floor; the cut polynomial leaves less of it.
+
+    By 60 fits: .034 ± .013 against .147 ± .010. Means of four make the margin .0546 ± .0073, 7.5
+    deviations above 0; were both cut alike, it would be −.059 ± .006.
+    """
     records = np.random.default_rng(4).normal(0.3, 0.03, (5000, 1))
     axis = [(np.arange(500) + 0.5) / 500]
-    far = {}
-    for positivity in ("polynomial", "clip"):
+    far = {"polynomial": [], "clip": []}
+    for positivity in [*far] * 4:
         released = fit_bernstein(
             records, (0.0,), (1.0,), 1.0, degree=800, bandwidth=0.01, positivity=positivity
         )
         density = released.density(axis)
         assert density.min() >= 0
         assert density.mean() == pytest.approx(1, abs=1e-3)
-        far[positivity] = density[250:].mean()
-    assert far["polynomial"] < 0.6 * far["clip"]
+        far[positivity].append(density[250:].mean())
+    assert np.mean(far["polynomial"]) < 0.6 * np.mean(far["clip"])
 
 
 def relative_scale(claimed):
     """Size of the noise at nodes far from all records, over what `claimed` records would get."""
-    degree, bandwidth, epsilon, num_records = 20_000, 1e-3, 5_000.0, 100
+    degree, bandwidth, epsilon, num_records = 40_000, 1e-3, 5_000.0, 100
     released = fit_bernstein(
         np.zeros((num_records, 1)),
         (0.0,),
@@ -90,12 +94,15 @@ def relative_scale(claimed):
     # Weights are values over their sum, which is nearly all kernel: the noise adds some percent.
     scale = sensitivity(claimed, 1, degree, bandwidth) / epsilon
     total = values(np.zeros((1, 1)), degree, bandwidth).sum() + scale * degree / 2
-    far = released.weights[1000:]
+    far = released.weights[2000:]
     return far[far > 0].mean() * total / scale, far[far > 0]
 
 
 def test_noise_is_laplace_of_its_scale():
-    """Positive noise has mean `scale`; 9 500 values tell it to 1 %."""
+    """Positive noise has mean `scale`; 19 000 values give it up to .7 %, seven deviations from 5 %.
+
+    With the sensitivity of 90 records instead of 100 it is .914 ± .006, 5.9 deviations below .95.
+    """
     found, positive = relative_scale(100)
     assert found == pytest.approx(1, abs=0.05)
     assert kstest(positive / positive.mean(), "expon").pvalue > 1e-6
