@@ -94,7 +94,7 @@ def shares():
         promise = {"epsilon": 1.0, "where": "aggregated", "delta": 1e-8, "people": people}
         schema = Schema.from_dict({"columns": columns, "promise": promise})
         for proofs in (False, True):
-            encoder = Encoder.calibrate(schema, proofs)
+            encoder = Encoder.calibrate(schema, proofs=proofs)
             case = {"encoder": encoder.to_json(), "record": record}
             cases[name + (", with proofs" if proofs else "")] = case
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ ROWS = Path(__file__).parents[1] / "docs" / "results" / "promise" / "forecasts"
 def rows_script(rows: Path = ROWS) -> str:
     """The script that defines `FORECASTS`, of all files in a folder: a local page may load no JSON.
 
-    Of rows that were measured twice it has the last.
+    If a row was measured twice, the script has the last.
     """
     forecasts = {
         (row["plan"], row["epsilon"], row["where"]): {

@@ -129,7 +129,8 @@ def test_servers_of_shares_with_proofs_are_killed_and_lose_nothing(tmp_path):
     """Each in turn, `kill -9`; and the command itself, whose servers then stop by themselves."""
     promise = {"epsilon": 8, "where": "aggregated", "delta": 1e-6, "people": 300}
     columns = {"bit": {"kind": "boolean"}}
-    encoder = Encoder.calibrate(Schema.from_dict({"columns": columns, "promise": promise}), True)
+    schema = Schema.from_dict({"columns": columns, "promise": promise})
+    encoder = Encoder.calibrate(schema, proofs=True)
     at = {"leader": "http://127.0.0.1:8000", "helper": "http://127.0.0.1:8002"}
     create(encoder, tmp_path / "two", title="?", **at)
     ports = ("--port", "0", "--helper-port", "0", "--page-port", "0", "--every", "0.2")

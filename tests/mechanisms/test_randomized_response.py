@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from laws.mechanism import MechanismLaws
 from privot.core.errors import PrivotError
-from privot.mechanisms import RandomizedResponse
+from privot.mechanisms import RandomizedResponse, SubsetSelection
 
 
 class TestRandomizedResponse(MechanismLaws):
@@ -53,3 +53,9 @@ def test_integers_keep_epsilon_and_waste_nothing(num_categories, epsilon):
         loss = mpmath.log(mpmath.mpf(keep) / other)
         assert loss <= mpmath.mpf(epsilon)
         assert loss >= mpmath.mpf(epsilon) - 2 * mpmath.mpf(num_categories) / other
+
+
+def test_a_number_of_numpy_has_the_words_of_the_same_number():
+    """Products of 64-bit integers would wrap around."""
+    for kind in (RandomizedResponse, SubsetSelection):
+        assert kind(np.uint8(200), 0.5).words == kind(200, 0.5).words

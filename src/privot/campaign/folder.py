@@ -32,14 +32,8 @@ _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
 _CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
 _DATABASE = "postgresql://privot@database/privot"
-_IN_CONTAINER = [
-    "--host",
-    "0.0.0.0",
-    "--origin",
-    "${PAGE:-http://127.0.0.1:8001}",
-    "--seal-every",
-    "1",
-]
+_IN_CONTAINER = ["--host", "0.0.0.0", "--origin", "${PAGE:-http://127.0.0.1:8001}"]
+_IN_CONTAINER += ["--seal-every", "1"]
 
 
 @dataclass(frozen=True)

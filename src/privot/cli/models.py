@@ -188,10 +188,8 @@ def fit(
     from privot.training import Interrupted
 
     # `context.obj` has the values of the options that app.py declares from `FitSettings`.
-    settings, wave_times = (
-        privot.FitSettings(**context.obj),
-        WaveTimes(times, start, every, onto, panel),
-    )
+    settings = privot.FitSettings(**context.obj)
+    wave_times = WaveTimes(times, start, every, onto, panel)
     if sums := _open_sums(release):
         claim_folder(output, privot.models.FILES, inputs=release, force=force)
         learned = privot.fit(sums, settings)

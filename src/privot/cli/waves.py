@@ -134,7 +134,6 @@ def show(
 
 
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
-
     model = _require_wave_model(path, privot.load(path))
     trend = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None

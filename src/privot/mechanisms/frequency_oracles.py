@@ -184,7 +184,8 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_count("num_categories", self.num_categories, 2**31, least=2)
+        count = require_count("num_categories", self.num_categories, 2**31, least=2)
+        object.__setattr__(self, "num_categories", count)  # of Python, with exact products
         if self.words[0] < self.words[1]:
             raise PrivotError(
                 f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
@@ -354,7 +355,8 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_count("num_cells", self.num_cells, 2**24, least=2)
+        count = require_count("num_cells", self.num_cells, 2**24, least=2)
+        object.__setattr__(self, "num_cells", count)  # of Python, with exact products
         if self.epsilon < 2.0**-30:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give at least 2^-30")
 

@@ -63,9 +63,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
         return [Decimal("Infinity")] * 2
     square = sum(edge**2 for edge in opposite)
     twice = context.multiply(Decimal(2), samplers.negative_log(square, 2 * bits, context))
-    root = context.sqrt(
-        context.divide(twice, samplers.dyadic(square, 2 * bits))
-    )  # rounded to nearest
+    root = context.sqrt(context.divide(twice, samplers.dyadic(square, 2 * bits)))  # to nearest
     factor = context.multiply(ratio, samplers.outward(root, context))
     return [context.multiply(factor, samplers.dyadic(edge, bits)) for edge in edges]
 

@@ -520,9 +520,7 @@ def _count_release(release: Release) -> Counts:
     """Count the reports of a release, by the counts beside its shards where they are."""
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
-        if ids.shared(
-            part.ids
-        ):  # all reports show whether these are copies, or forged under one id
+        if ids.shared(part.ids):  # copies, or forged under one id: all reports show which
             return _count_rows(release)
         ids = ids.joined(part.ids)
         parts.append(part)
