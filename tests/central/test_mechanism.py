@@ -35,6 +35,11 @@ def mechanism(records=IMAGES, values=None, labels=None, **settings):
     return SlicingMechanism(values, labels, records, Ledger(plan))
 
 
+def fresh(private):
+    """Directions of a release."""
+    return private.release().directions
+
+
 def test_every_release_is_counted_before_it_leaves():
     private = mechanism(steps=3)
     for spent in (1, 2, 3):
@@ -122,7 +127,7 @@ def test_records_are_clipped():
     values = torch.ones(50, 4, 4)
     values[:20] /= 8
     private = mechanism(long, values, None, batch_size=10)
-    directions = private._draw_directions().double()
+    directions = fresh(private).double()
     rows = private._project(np.arange(50), directions)
     clipped = torch.ones(1, 16).double() / 4
     assert torch.allclose(rows[30:], (clipped @ directions).expand(20, -1), atol=1e-9)
@@ -130,7 +135,7 @@ def test_records_are_clipped():
 
 def test_rows_are_functions_of_their_own_record():
     private = mechanism()
-    directions = private._draw_directions()
+    directions = fresh(private)
     batch = np.arange(20)
     before = private._project(batch, directions)
     private._coordinates[7] *= 3
@@ -142,7 +147,7 @@ def test_rows_are_functions_of_their_own_record():
 
 def test_blank_slots_are_zero_rows():
     private = mechanism(neighboring="zero_out")
-    projected = private._project(np.array([3, -1, 5]), private._draw_directions())
+    projected = private._project(np.array([3, -1, 5]), fresh(private))
     assert (projected[1] == 0).all()
     assert (projected[[0, 2]] != 0).any(dim=1).all()
 
@@ -150,12 +155,12 @@ def test_blank_slots_are_zero_rows():
 @pytest.mark.parametrize("orthonormal", [False, True])
 def test_directions_are_fresh_and_of_the_plan(orthonormal):
     private = mechanism(orthonormal=orthonormal, num_projections=8)
-    first, second = private._draw_directions().double(), private._draw_directions().double()
+    first, second = fresh(private).double(), fresh(private).double()
     assert not torch.equal(first, second)
     gram = first.T @ first
     assert bool((gram - torch.eye(8)).abs().max() < 1e-5) == orthonormal
     other = mechanism(orthonormal=orthonormal, num_projections=8)
-    assert not torch.equal(first, other._draw_directions().double())
+    assert not torch.equal(first, fresh(other).double())
 
 
 def test_what_cannot_be_used_is_refused():

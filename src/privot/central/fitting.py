@@ -495,10 +495,10 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
     """Return the budget of a run, by the schema's promise or by ε and δ; refuse both, and neither."""
-    promise = promise_or_epsilon(schema.promise, epsilon, delta, " and where = 'central'")
-    if promise is None:
-        assert epsilon is not None
+    if schema.promise is None and epsilon is not None:
         return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)
+    promise = promise_or_epsilon(schema.promise, epsilon, delta, " and where = 'central'")
+    assert promise is not None  # as ε is missing otherwise
     if promise.where != "central":
         raise PrivotError(
             f"where is {promise.where!r}, where no curator sees records: learn from what was sent "

@@ -518,6 +518,8 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     """Count the reports of a release, by the counts beside its shards where they are."""
+    if not any(release.rows.files.values()):
+        return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
         if ids.shared(part.ids):  # copies, or forged under one id: all reports show which
@@ -531,11 +533,7 @@ def _count_release(release: Release) -> Counts:
 
 def _parts_of(release: Release) -> Iterator[Counts]:
     """Yield the counts that a collector wrote beside shards, and those of each other shard."""
-    files = release.rows.files
-    if not any(files.values()):
-        yield _count_rows(release)
-        return
-    for path, digest in files.items():
+    for path, digest in release.rows.files.items():
         beside = Path(counts_name(path))
         content = beside.read_bytes() if digest and beside.is_file() else b""
         if hashlib.sha256(content).hexdigest().encode() == digest:
@@ -547,7 +545,8 @@ def _parts_of(release: Release) -> Iterator[Counts]:
 def _count_rows(release: Release) -> Counts:
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    mixed = shuffled_promise(release.schema) is not None
+    promise = release.randomizer.schema.promise
+    mixed = promise is not None and promise.where == "shuffled"
     for words, answers in release.rows.validated(plan.read, mixed):
         for key, rows in answers:
             tallies.setdefault(key, Tally(plan.size)).add(rows)

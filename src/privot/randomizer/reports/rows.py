@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -238,15 +238,17 @@ class ReportTable:
     Arguments:
         dataset: Arrow dataset of tables in memory or of files.
         source: Name of the table in error messages.
+        files: Path of each file, and the hash of the counts beside it, if any; empty for tables.
     """
 
     dataset: ds.Dataset
     source: str = "the release"
+    files: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.in_memory:  # Arrow pickles tables, and data sets of files only
             return ReportTable.of, (pa.concat_tables(self.pieces()),)
-        return ReportTable, (self.dataset, self.source)
+        return ReportTable, (self.dataset, self.source, self.files)
 
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
@@ -270,12 +272,14 @@ class ReportTable:
         if not path.exists():
             raise PrivotError(f"release {path} is not there: check the path")
         files = shard_files(path) if path.is_dir() else [path]
-        texts = set()
+        texts, counts = set(), {}
         try:
             local = pyarrow.fs.LocalFileSystem()
             dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
             for fragment in dataset.get_fragments():
-                texts.add((fragment.physical_schema.metadata or {}).get(METADATA_KEY))
+                found = fragment.physical_schema.metadata or {}
+                texts.add(found.get(METADATA_KEY))
+                counts[fragment.path] = found.get(COUNTS_KEY)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_error(path, error) from None
         text = texts.pop()
@@ -284,7 +288,7 @@ class ReportTable:
                 f"{path} carries no randomizer, or several, so its noise and its guarantee are "
                 "unknown: use what `privot privatize` wrote"
             )
-        return cls(dataset, str(path)), text.decode(errors="replace")
+        return cls(dataset, str(path), counts), text.decode(errors="replace")
 
     def __len__(self) -> int:
         return self._count
@@ -389,15 +393,6 @@ class ReportTable:
     def in_memory(self) -> bool:
         """True if some rows are tables in memory."""
         return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
-
-    @property
-    def files(self) -> dict[str, bytes | None]:
-        """The path of each file, and the hash of the counts beside it, if any; empty for tables."""
-        return {
-            part.path: (part.physical_schema.metadata or {}).get(COUNTS_KEY)
-            for part in self.dataset.get_fragments()
-            if isinstance(part, ds.ParquetFileFragment)
-        }
 
     def row_groups(self) -> list[RowGroup]:
         """List all row groups of the files in order, without reading them."""
