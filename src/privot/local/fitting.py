@@ -107,8 +107,7 @@ def fit(
         resume: Whether to continue from the checkpoint if it exists.
         progress: Callback with the step, the number of steps and the loss, after every step of
             training, or after every setting and fit of latent classes.
-        loss: Loss of a generator that replaces the one of the settings: a function of a step
-            (`privot.local.networks.steps`), or the name of a loss.
+        loss: Loss of a generator, not the settings' one: its name, or a function (`networks.steps`).
         **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. The same
             seed gives the same model on the same machine.
 
