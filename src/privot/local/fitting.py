@@ -105,8 +105,7 @@ def fit(
         device: Device of a generator: `"auto"`, `"cpu"`, `"cuda"`.
         checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint if it exists.
-        progress: Callback with the step, the number of steps and the loss, after every step of
-            training, or after every setting and fit of latent classes.
+        progress: Callback with step, number of steps and loss, after each step or fit of classes.
         loss: Loss of a generator, not the settings' one: its name, or a function (`networks.steps`).
         **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. The same
             seed gives the same model on the same machine.
