@@ -43,9 +43,16 @@ from privot.schema import Schema
 from privot.schema.sampling import completed, split_where
 
 __all__ = [
-    "NOWHERE", "Checkpoint", "Guarantee", "History", "Learned", "Model", "ModelKind", "Stored",
+    "NOWHERE",
+    "Checkpoint",
+    "Guarantee",
+    "History",
+    "Learned",
+    "Model",
+    "ModelKind",
+    "Stored",
     "load",
-]  # fmt: skip
+]
 
 Array = NDArray[Any]
 # Errors of damaged files; PrivotError is a ValueError.

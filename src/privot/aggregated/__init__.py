@@ -15,5 +15,12 @@ with naming_extra("privot.aggregated", "learn"):
     from privot.aggregated.shares import Encoder, SumRule
 
 __all__ = [
-    "AggregatedModel", "Encoder", "Server", "SumRelease", "SumRule", "count", "fit", "open_sums",
-]  # fmt: skip
+    "AggregatedModel",
+    "Encoder",
+    "Server",
+    "SumRelease",
+    "SumRule",
+    "count",
+    "fit",
+    "open_sums",
+]

@@ -58,6 +58,10 @@ def turboshake128(message: bytes, length: int, domain: int = 1) -> bytes:
         message: Any bytes.
         length: Number of bytes of output.
         domain: Domain separation byte, 1 to 127.
+
+    Examples:
+        >>> turboshake128(b"", 16, domain=0x1F).hex()
+        '1e415f1c5983aff2169217277d17bb53'
     """
     return _sponge(message, length, domain, 12)
 

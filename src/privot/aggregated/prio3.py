@@ -233,6 +233,10 @@ class Levels(Histogram):
     Arguments:
         sizes: Buckets of each level, the coarsest first; each is split alike by the next.
         missing: Whether the last bucket of every level is one for missing places.
+
+    Examples:
+        >>> Levels((2, 4)).truncate(np.array([0, 0, 1, 0], object)).tolist()
+        [0, 1, 0, 0, 1, 0]
     """
 
     def __init__(self, sizes: Sequence[int], missing: bool = False) -> None:

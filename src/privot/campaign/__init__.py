@@ -40,6 +40,10 @@ from privot.campaign.pages import page_server
 from privot.campaign.status import expected_error, write_share_status, write_status
 
 __all__ = [
-    "CampaignFolder", "create", "expected_error", "page_server", "write_share_status",
+    "CampaignFolder",
+    "create",
+    "expected_error",
+    "page_server",
+    "write_share_status",
     "write_status",
-]  # fmt: skip
+]

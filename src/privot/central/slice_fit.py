@@ -159,11 +159,17 @@ class SliceSettings(NetworkSettings):
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
         """Return the parameters for privacy accounting of a run on `count` records."""
         return SlicedAccounting(
-            dim=records.num_labels * records.width, num_projections=self.num_projections,
-            records=count, batch_size=count if self.sampling == "none" else self.batch_size,
-            sampling=self.sampling, neighboring=self.neighboring, non_negative=records.non_negative,
-            orthonormal=self.orthonormal, grid=grid, unit=records.unit,
-        )  # fmt: skip
+            dim=records.num_labels * records.width,
+            num_projections=self.num_projections,
+            records=count,
+            batch_size=count if self.sampling == "none" else self.batch_size,
+            sampling=self.sampling,
+            neighboring=self.neighboring,
+            non_negative=records.non_negative,
+            orthonormal=self.orthonormal,
+            grid=grid,
+            unit=records.unit,
+        )
 
     def plan(self, epsilon: float, delta: float, count: int, records: FeatureMap) -> SlicePlan:
         """Return the plan of (ε, δ)-private releases of `count` records."""

@@ -286,11 +286,18 @@ def slices(
             raise PrivotError(f"--batch-size is missing: sampling {sampling} needs it")
         batch_size = records
     setting = SlicedAccounting(
-        dim=dim, num_projections=num_projections, records=records, batch_size=batch_size,
+        dim=dim,
+        num_projections=num_projections,
+        records=records,
+        batch_size=batch_size,
         sampling=sampling,  # type: ignore[arg-type]  # checked there, as is the next
         neighboring=neighboring,  # type: ignore[arg-type]
-        radius=radius, non_negative=non_negative, orthonormal=orthonormal, grid=grid, unit=unit,
-    )  # fmt: skip
+        radius=radius,
+        non_negative=non_negative,
+        orthonormal=orthonormal,
+        grid=grid,
+        unit=unit,
+    )
     num_releases = _num_releases(setting, epochs, steps)
     # Rényi accounting cannot reach a small epsilon, so --accounting pld has to do without it.
     methods: list[Literal["rdp", "pld"]] = ["rdp", "pld"] if accounting == "rdp" else ["pld"]

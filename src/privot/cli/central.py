@@ -104,9 +104,15 @@ def fit(
     note_unit(declared.unit)
     with training_bar() as progress:
         model = fit_model(
-            records, declared, epsilon=epsilon, delta=delta, method=settings, checkpoint=checkpoint,
-            resume=resume, progress=progress,
-        )  # fmt: skip
+            records,
+            declared,
+            epsilon=epsilon,
+            delta=delta,
+            method=settings,
+            checkpoint=checkpoint,
+            resume=resume,
+            progress=progress,
+        )
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: learned through {model.releases:,} releases, {model.guarantee}")
@@ -182,9 +188,13 @@ def adapt(
     from privot.central import adapt as adapt_classifier
 
     settings = AdaptationSettings(
-        epsilon=epsilon, unit=unit, delta=delta, rounds=rounds, training_steps=training_steps,
+        epsilon=epsilon,
+        unit=unit,
+        delta=delta,
+        rounds=rounds,
+        training_steps=training_steps,
         seed=seed,
-    )  # fmt: skip
+    )
     claim_folder(output, privot.models.FILES, inputs=[source, target], force=force)
     if not 0 < maximum < float("inf"):
         raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
@@ -194,10 +204,14 @@ def adapt(
     checkpoint = output.with_name(output.name + ".checkpoint")
     with training_bar() as progress:
         adapted = adapt_classifier(
-            np.clip(public["x"] / maximum, 0, 1), public["y"],
-            np.clip(private["x"] / maximum, 0, 1), settings, checkpoint=checkpoint, resume=resume,
+            np.clip(public["x"] / maximum, 0, 1),
+            public["y"],
+            np.clip(private["x"] / maximum, 0, 1),
+            settings,
+            checkpoint=checkpoint,
+            resume=resume,
             progress=progress,
-        )  # fmt: skip
+        )
     adapted.save(output)
     checkpoint.unlink(missing_ok=True)
     print(f"{output}: adapted through {adapted.releases:,} noisy sums, {adapted.guarantee}")
@@ -259,9 +273,13 @@ def fit_integral(
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
     declared = privot.Schema.load(schema)
     model = fit_model(
-        privot.read_table(people, declared, record_form(separator, ignore)), declared, draws=draws,
-        epsilon=epsilon, epsilon_per_draw=epsilon_per_draw, settings=settings,
-    )  # fmt: skip
+        privot.read_table(people, declared, record_form(separator, ignore)),
+        declared,
+        draws=draws,
+        epsilon=epsilon,
+        epsilon_per_draw=epsilon_per_draw,
+        settings=settings,
+    )
     model.save(output)
     each = at_most(model.density.epsilon)
     print(f"{output}: {draws:,} draws of ε = {each} each, together {model.guarantee}")

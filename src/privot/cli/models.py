@@ -228,9 +228,13 @@ def fit(
     with console.training_bar(then="") as progress:
         try:
             model = privot.fit(
-                reports, settings, device=device, checkpoint=checkpoint, resume=resume,
+                reports,
+                settings,
+                device=device,
+                checkpoint=checkpoint,
+                resume=resume,
                 progress=progress,
-            )  # fmt: skip
+            )
         except Interrupted as interruption:
             if is_first():
                 _save_interrupted(interruption, output, checkpoint)

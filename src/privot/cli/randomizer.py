@@ -81,9 +81,14 @@ def calibrate(
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     if noise is None:
         randomizer = privot.Randomizer.calibrate(
-            declared, epsilon, delta, report=report, mechanism=mechanism,
-            report_columns=report_columns, shares=shares,
-        )  # fmt: skip
+            declared,
+            epsilon,
+            delta,
+            report=report,
+            mechanism=mechanism,
+            report_columns=report_columns,
+            shares=shares,
+        )
     else:
         if report_columns is not None or report == "joint":
             raise PrivotError("--noise is for columns all reported one by one: leave others out")
@@ -245,10 +250,14 @@ def privatize(
     loaded = privot.Randomizer.load(randomizer)
     with console.row_bar() as progress:
         made = privatize_records(
-            loaded, open_records(table, loaded.schema, form),
-            sys.stdout.buffer if to_pipe else output, left=left, part_rows=shard_rows,
-            progress=progress, log=console.note,
-        )  # fmt: skip
+            loaded,
+            open_records(table, loaded.schema, form),
+            sys.stdout.buffer if to_pipe else output,
+            left=left,
+            part_rows=shard_rows,
+            progress=progress,
+            log=console.note,
+        )
     outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
     if outside:
         console.note(

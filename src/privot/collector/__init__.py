@@ -35,6 +35,12 @@ _MODULES = {
 __getattr__ = lazy_names(__name__, _MODULES)
 
 __all__ = [
-    "Campaign", "Collected", "Collection", "collect", "collect_files", "open_batch", "seal",
+    "Campaign",
+    "Collected",
+    "Collection",
+    "collect",
+    "collect_files",
+    "open_batch",
+    "seal",
     "seal_report",
-]  # fmt: skip
+]

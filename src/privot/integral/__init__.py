@@ -15,6 +15,12 @@ with naming_extra("privot.integral", "learn"):
     from privot.integral.records import PointSpace, RecordSpace
 
 __all__ = [
-    "BoostSettings", "ClippedRatioSettings", "IntegralModel", "PointSpace", "RecordSpace", "boost",
-    "clip_ratio", "fit",
-]  # fmt: skip
+    "BoostSettings",
+    "ClippedRatioSettings",
+    "IntegralModel",
+    "PointSpace",
+    "RecordSpace",
+    "boost",
+    "clip_ratio",
+    "fit",
+]

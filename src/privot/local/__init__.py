@@ -22,6 +22,12 @@ __getattr__ = lazy_names(__name__, _MODULES)
 MODEL_CLASSES = {"local": "LocalModel", "local.waves": "WaveModel"}
 
 __all__ = [
-    "FitSettings", "LocalModel", "Synthesizer", "WaveModel", "fit", "fit_waves", "pair_weights",
+    "FitSettings",
+    "LocalModel",
+    "Synthesizer",
+    "WaveModel",
+    "fit",
+    "fit_waves",
+    "pair_weights",
     "refine",
-]  # fmt: skip
+]

@@ -26,6 +26,13 @@ _MODULES = {
 __getattr__ = lazy_names(__name__, _MODULES)
 
 __all__ = [
-    "Problem", "SinkhornResult", "SinkhornSolver", "Status", "entropic_cost", "manhattan",
-    "sliced_wasserstein", "squared_euclidean", "wasserstein",
-]  # fmt: skip
+    "Problem",
+    "SinkhornResult",
+    "SinkhornSolver",
+    "Status",
+    "entropic_cost",
+    "manhattan",
+    "sliced_wasserstein",
+    "squared_euclidean",
+    "wasserstein",
+]
