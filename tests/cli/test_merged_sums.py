@@ -53,5 +53,11 @@ def test_what_is_refused_leaves_what_is_there(call, tmp_path):
     assert "has counted 1 releases already" in call(f"{line} --force")[2]
     assert "is in two of the sums" in call("collect north.json north.json --count -o twice.json")[2]
     assert "no setting but seed" in call("fit north.json -o model --estimator latent_classes")[2]
+    for option in ("--target sick", "--waves", "--device cpu", "--strict"):
+        assert "leave out --waves and times" in call(f"fit north.json -o model {option}")[2], option
+    for option in ("--strict", "--key north.csv"):
+        said = call(f"collect north.json --count -o twice.json {option}")[2]
+        assert "leave out --key, -r and --strict" in said, option
+    assert not (tmp_path / "twice.json").exists()
     assert not (tmp_path / "model").exists()
     assert (tmp_path / "north.json").read_bytes() == before

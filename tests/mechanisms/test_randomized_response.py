@@ -1,5 +1,7 @@
 """Randomized response: the laws, and the ratio e^ε in integers."""
 
+import json
+
 import mpmath
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from laws.mechanism import MechanismLaws
 from privot.core.errors import PrivotError
-from privot.mechanisms import RandomizedResponse, SubsetSelection
+from privot.mechanisms import RandomizedResponse, SubsetSelection, Window
 
 
 class TestRandomizedResponse(MechanismLaws):
@@ -59,3 +61,6 @@ def test_a_number_of_numpy_has_the_words_of_the_same_number():
     """Products of 64-bit integers would wrap around."""
     for kind in (RandomizedResponse, SubsetSelection):
         assert kind(np.uint8(200), 0.5).words == kind(200, 0.5).words
+    given, same = (Window(1.0, *map(number, (1, 128, 17))) for number in (np.uint8, int))
+    assert json.dumps(given.to_dict()) == json.dumps(same.to_dict())
+    assert given.program() == same.program()

@@ -24,6 +24,10 @@ def test_altered_randomizers_are_refused():
     fields["mechanisms"]["age"]["scale"] /= 2
     for broken, words in (
         (json.dumps(fields), "was altered after it was calibrated"),
+        (
+            seal(**unseal(text) | {"campaign": "of Ann"}),
+            "campaign is no name of 32 hexadecimal digits",
+        ),
         (json.dumps(json.loads(text) | {"format": 99}), "format 99"),
         (text[:-20], "not readable"),
         ("[]", "not readable"),

@@ -184,9 +184,12 @@ class SumRule(Summarized):
             PrivotError: if they are fewer than the promise's people.
         """
         if count < self.people:
+            people, end = (
+                ("records", "released") if self.where == "central" else ("reports", "opened")
+            )
             raise PrivotError(
-                f"the batch has {count:,} reports, and the promise is of {self.people:,} or more: wait "
-                "for more; fewer are not opened"
+                f"the batch has {count:,} {people}, and the promise is of {self.people:,} or more: wait "
+                f"for more; fewer are not {end}"
             )
         delta, unit = self.promise.delta, self.schema.unit
         epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)

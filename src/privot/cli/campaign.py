@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from privot.aggregated.shares import Role
     from privot.campaign import CampaignFolder
 
-_HOST = "127.0.0.1"
+_HOST, _PAUSE = "127.0.0.1", 1.0  # seconds before a server that ended is started again
 _MAX_SECONDS = 10**7  # between two sealings
 _OF_SHARES: tuple[Role, ...] = ("leader", "helper")
 _ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
@@ -292,6 +292,8 @@ def up(
                     for role, process in running.items():
                         if process.poll() is not None:
                             log_error(f"the {role} has ended ({process.returncode}), and restarts")
+                            process.communicate()  # closes its pipes
+                            time.sleep(_PAUSE)
                             running[role] = _start(commands[role])
             stopping.set()
             shown.join()

@@ -68,6 +68,10 @@ def collect(
     if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
     if counted and (sums := _open_sums(releases)):
+        if key is not None or made_by is not None or strict:
+            raise PrivotError(
+                "noisy sums are of no single reports: leave out --key, -r and --strict"
+            )
         claim_file(output, suffixes=(".json",), force=force)
         sums.save(output)
         print(f"{output}: noisy sums of {len(sums):,} reports, {sums.guarantee}")
@@ -191,6 +195,11 @@ def fit(
     settings = privot.FitSettings(**context.obj)
     wave_times = WaveTimes(times, start, every, onto, panel)
     if sums := _open_sums(release):
+        if waves or wave_times.given or resume or target is not None or device != "auto" or strict:
+            raise PrivotError(
+                "noisy sums are fitted at once: leave out --waves and times, --resume, --target, "
+                "--device and --strict"
+            )
         claim_folder(output, privot.models.FILES, inputs=release, force=force)
         learned = privot.fit(sums, settings)
         learned.save(output)

@@ -457,7 +457,8 @@ class Sealer:
             except SealedElsewhere:  # by another collector of the campaign, as it should be
                 return
             except (PrivotError, OSError, psycopg.Error) as error:
-                self.log(f"not sealed, and nothing is lost: {error}")
+                # Further lines of a database's error may quote a row.
+                self.log(f"not sealed, and nothing is lost: {str(error).partition(chr(10))[0]}")
                 return
         if outcome:
             campaign, counts = self.served.campaign.fingerprint[:16], self.served.metrics.counts()

@@ -39,7 +39,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import fsspec
@@ -54,7 +54,13 @@ from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
-from privot.core.files import cannot_write, flush_folder, replacing_file, write_file
+from privot.core.files import (
+    cannot_write,
+    flush_folder,
+    replacing_file,
+    state_folder,
+    write_file,
+)
 from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import count, is_counted
@@ -260,8 +266,9 @@ def delete_reports(
     deletion adds nothing to this guarantee. Backups, snapshots and database logs may have old files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
-    that depends only on ids, which are random. The list of tombstones reveals that a person took part
-    and requested deletion; only the collector has it.
+    that depends only on ids, which are random. A comparison of the release before and after shows which
+    report was deleted; whoever can compare has the report already. The list of tombstones reveals that a
+    person took part and requested deletion; only the collector has it.
 
     Arguments:
         store: The store that accepted the reports; no other process may seal it meanwhile.
@@ -313,7 +320,8 @@ def _working(storage: ReleaseStorage) -> Iterator[Path]:
         for left in storage.drafts():
             left.unlink()
         shutil.rmtree(storage.work, ignore_errors=True)
-        storage.work.mkdir(mode=0o700, parents=True)
+        storage.work.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        storage.work.mkdir(mode=0o700)
     except OSError as error:
         raise cannot_write(storage.work, error) from None
     try:
@@ -404,8 +412,8 @@ class AddressStorage:
 
     @property
     def work(self) -> Path:
-        """See `FolderStorage`: of temporary files, by the address."""
-        return Path(gettempdir(), "privot-" + hashlib.sha256(self.address.encode()).hexdigest())
+        """See `FolderStorage`: in the account's state folder, by the address."""
+        return state_folder() / f"sealing-{hashlib.sha256(self.address.encode()).hexdigest()}"
 
     def drafts(self) -> list[Path]:
         """See `FolderStorage`: they are in `work`."""

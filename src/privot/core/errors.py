@@ -142,6 +142,12 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
         raise PrivotError(f"{name} is {value!r:.40}: give a number that is {wanted}")
 
 
+def hold_count(owner: object, name: str, most: int, why: str = "", least: int = 1) -> None:
+    """Hold a frozen class's field as `require_count` returns it: integers of NumPy may overflow."""
+    held = require_count(name, getattr(owner, name), most, why, least)
+    object.__setattr__(owner, name, held)
+
+
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
     """Return an integer (of Python or NumPy) between `least` and `most`; refuse 2.0 and `True`.
 

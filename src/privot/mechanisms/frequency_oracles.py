@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, require_count
+from privot.core.errors import PrivotError, hold_count
 from privot.mechanisms import samplers
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
@@ -184,8 +184,7 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        count = require_count("num_categories", self.num_categories, 2**31, least=2)
-        object.__setattr__(self, "num_categories", count)  # of Python, with exact products
+        hold_count(self, "num_categories", 2**31, least=2)
         if self.words[0] < self.words[1]:
             raise PrivotError(
                 f"epsilon is {self.epsilon!r}: too small for {self.num_categories} categories to "
@@ -355,8 +354,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        count = require_count("num_cells", self.num_cells, 2**24, least=2)
-        object.__setattr__(self, "num_cells", count)  # of Python, with exact products
+        hold_count(self, "num_cells", 2**24, least=2)
         if self.epsilon < 2.0**-30:
             raise PrivotError(f"epsilon is {self.epsilon!r}: give at least 2^-30")
 

@@ -36,7 +36,7 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, require_choice, require_count, require_finite
+from privot.core.errors import PrivotError, hold_count, require_choice, require_finite
 from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers import Integers
@@ -106,8 +106,9 @@ class Window(Mechanism, kind="window"):
         require_choice("shape", self.shape, get_args(Shape))
         if self.shape == "product" and (self.area != "box" or self.nullable):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
-        require_count("dimension", self.dimension, 3)
-        _ = self._grid  # building the cells checks the other fields
+        hold_count(self, "dimension", 3)
+        for name in ("steps", "radius"):  # which the cells check, and hold as Python's integers
+            object.__setattr__(self, name, getattr(self._grid, name))
 
     @classmethod
     def unfit(cls, column: Column) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, require_choice, require_count
+from privot.core.errors import PrivotError, hold_count, require_choice
 from privot.mechanisms.samplers import WORDS, Integers, random_words, uniforms_below, words_outside
 from privot.schema.domains import Array
 
@@ -119,9 +119,9 @@ class WindowCells:
     non_negative: bool
 
     def __post_init__(self) -> None:
-        require_count("dimension", self.dimension, 3)
-        require_count("steps", self.steps, 2**16, "a power of two", least=2)
-        require_count("radius", self.radius, 2**18, least=0)
+        hold_count(self, "dimension", 3)
+        hold_count(self, "steps", 2**16, "a power of two", least=2)
+        hold_count(self, "radius", 2**18, least=0)
         if self.steps & (self.steps - 1):
             raise PrivotError(f"steps is {self.steps}: give a power of two")
         require_choice("area", self.area, get_args(Area))

@@ -57,7 +57,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, require_count
+from privot.core.errors import PrivotError, hold_count
 from privot.mechanisms.samplers import (
     WORDS,
     random_words,
@@ -137,11 +137,11 @@ class Codebook:
     blocks: int
 
     def __post_init__(self) -> None:
-        size, most = self.dimension, LARGEST_DIMENSION
-        require_count("dimension", size, most, "a power of two", least=SMALLEST_DIMENSION)
-        if size & (size - 1):
-            raise PrivotError(f"dimension is {size}: give a power of two")
-        require_count("blocks", self.blocks, MOST_CANDIDATES // size)
+        most, least = LARGEST_DIMENSION, SMALLEST_DIMENSION
+        hold_count(self, "dimension", most, "a power of two", least)
+        if self.dimension & (self.dimension - 1):
+            raise PrivotError(f"dimension is {self.dimension}: give a power of two")
+        hold_count(self, "blocks", MOST_CANDIDATES // self.dimension)
 
     @property
     def num_candidates(self) -> int:
@@ -294,7 +294,7 @@ class ClosestCandidates:
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
-        require_count("closest", self.closest, self.codebook.num_candidates // 2)
+        hold_count(self, "closest", self.codebook.num_candidates // 2)
 
     @classmethod
     def for_dimension(cls, dimension: int, epsilon: float) -> Self:

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_CODES, MOST_COORDINATES, PrivotError, require_count
+from privot.core.errors import MOST_CODES, MOST_COORDINATES, PrivotError, hold_count
 from privot.schema.columns.column import PointColumn
 from privot.schema.domains import Array
 from privot.schema.images import ImageDomain
@@ -251,8 +251,8 @@ class Features:
     nullable: bool = False
 
     def __post_init__(self) -> None:
-        require_count("num_coordinates", self.num_coordinates, MOST_COORDINATES)
-        require_count("num_labels", self.num_labels, MOST_CODES)
+        hold_count(self, "num_coordinates", MOST_COORDINATES)
+        hold_count(self, "num_labels", MOST_CODES)
         most = 0.0 if self.num_labels == 1 else 0.5
         if not 0 <= self.label_weight <= most or (self.label_weight == 0) != (self.num_labels == 1):
             raise PrivotError(

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from typing import Any
 
 from privot.core.errors import PrivotError
 
 FORMAT = 3
+_NO_CAMPAIGN = 32 * "0"
 _FIELDS = (
     "schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee", "device",
     "campaign",
@@ -57,6 +59,10 @@ def unseal(text: str | bytes) -> dict[str, Any]:
         raise PrivotError(
             "the randomizer was altered after it was calibrated, so its guarantee is void: "
             "calibrate again with `privot calibrate`"
+        )
+    if not re.fullmatch("[0-9a-f]{32}", str(fields.get("campaign", _NO_CAMPAIGN))):
+        raise PrivotError(
+            "the randomizer's campaign is no name of 32 hexadecimal digits: make the campaign again"
         )
     return {name: fields[name] for name in _FIELDS if name in fields}
 
