@@ -63,4 +63,3 @@ def test_a_number_of_numpy_has_the_words_of_the_same_number():
         assert kind(np.uint8(200), 0.5).words == kind(200, 0.5).words
     given, same = (Window(1.0, *map(number, (1, 128, 17))) for number in (np.uint8, int))
     assert json.dumps(given.to_dict()) == json.dumps(same.to_dict())
-    assert given.program() == same.program()
