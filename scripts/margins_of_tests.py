@@ -7,8 +7,7 @@ Tests run again and again. Each comparison of two numbers in an `assert`, and ea
 with both sides; whatever is the same in all runs is left out. What is printed is the mean distance from
 the limit over its standard deviation, least first: at 5, a Gaussian number fails once in millions of
 runs. A few runs estimate it roughly, so a row is a reason to look, not a verdict. Left out are p-values,
-whose limit is the rate of false alarms itself, tests by Hypothesis, whose examples vary, and all but the
-last comparison of a chain such as 1 < x < 2, which pytest does not explain.
+whose limit is the rate of false alarms itself, and tests by Hypothesis, whose examples vary.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.assertion import rewrite
 
 ROOT = Path(__file__).parents[1]
 FOLDER, RUN = "PRIVOT_MARGINS", "PRIVOT_MARGINS_RUN"
@@ -37,6 +38,33 @@ SMALLEST_LIMIT = 1e-4  # below it a limit is that of a p-value
 NUMBERS = {"__builtins__": {}, "np": np, "inf": math.inf, "abs": abs, "min": min, "max": max}
 APPROX = re.compile(r"^\(?(.+?) == (?:approx\()?(\S+) ± (\S+?)\)?$")
 seen: Counter[tuple[str, int]] = Counter()
+
+
+class _Links(ast.NodeTransformer):
+    """Divide `assert a < b < c` into two: of a chain that holds, pytest explains the last link alone."""
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        """Evaluate each side once, and assert link by link."""
+        if not isinstance(node.test, ast.Compare) or len(node.test.ops) == 1:
+            return node
+        sides = [node.test.left, *node.test.comparators]
+        parts: list[ast.stmt] = [
+            ast.Assign([ast.Name(f"_side_{k}", ast.Store())], side) for k, side in enumerate(sides)
+        ]
+        for k, operator in enumerate(node.test.ops):
+            names = [ast.Name(f"_side_{k + more}", ast.Load()) for more in (0, 1)]
+            parts.append(ast.Assert(ast.Compare(names[0], [operator], [names[1]]), node.msg))
+        return [ast.fix_missing_locations(ast.copy_location(part, node)) for part in parts]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest see the links of chains, as the plugin of a run."""
+    explain = rewrite.rewrite_asserts
+
+    def of_links(mod: ast.Module, *more: Any) -> None:
+        explain(_Links().visit(mod), *more)
+
+    vars(rewrite)["rewrite_asserts"] = of_links
 
 
 def _number(node: ast.expr) -> float:
