@@ -12,7 +12,8 @@ import math
 import numpy as np
 import scipy
 
-from privot.privacy.shuffling import ReportLaw, shuffled_epsilon
+from privot.privacy.distributed import ReportLaw
+from privot.privacy.shuffling import shuffled_epsilon
 
 Atoms = tuple[np.ndarray, np.ndarray]
 _POINTS, _REACH = 2**18, 60.0

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from privot.privacy.shuffling import ReportLaw, _batch_loss, shuffled_epsilon
+from privot.privacy.distributed import ReportLaw
+from privot.privacy.shuffling import _batch_loss, shuffled_epsilon
 from privot.privacy.slice_losses import composed_epsilon
 
 WAVES, DELTA = 9, 1e-6

@@ -8,7 +8,7 @@ import pytest
 
 from privot.mechanisms import RandomizedResponse, SubsetSelection, Window
 from privot.mechanisms.candidates.codebook import ClosestCandidates
-from privot.privacy.shuffling import ReportLaw
+from privot.privacy.distributed import ReportLaw
 from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Box
 

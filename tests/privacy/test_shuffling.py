@@ -12,10 +12,11 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from privot.core.errors import PrivotError
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.shuffling import (
-    ReportLaw,
     _binomial_pmf,
     _delta_attained,
+    _delta_of_few,
     _labeled_delta,
     _narrow,
     calibrate_shuffling,
@@ -23,6 +24,7 @@ from privot.privacy.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
+from privot_benchmarks.shuffling import attained_epsilon
 
 
 def hockey_stick(first, second, epsilon):
@@ -497,17 +499,75 @@ def test_larger_batches_have_a_smaller_bound_at_every_epsilon():
 )
 @pytest.mark.parametrize("epsilon0", [0.5, 1.0, 2.0, 4.0])
 def test_what_others_may_hold_never_exceeds_the_bound_by_labels(size, total, num_people, epsilon0):
-    """All data sets of a few people, in both orders, at many ε, against that bound alone."""
+    """All data sets of a few people, in both orders, at many ε, against these bounds alone."""
     laws = subset_laws(size, total, epsilon0)
     own = ReportLaw.of_subsets(epsilon0, size, total)
     epsilons = [ratio * epsilon0 for ratio in (0.0, 0.02, 0.1, 0.3, 0.6, 0.9)]
     bounds = [_labeled_delta(own, num_people, epsilon) for epsilon in epsilons]
+    if own.third is not None:
+        of_few = [_delta_of_few(own, num_people, epsilon) for epsilon in epsilons]
+        bounds = list(map(min, bounds, of_few))
     assert min(bounds) > 0
     for others in itertools.combinations_with_replacement(range(min(total, 4)), num_people - 1):
         rest = [laws[code] for code in others]
         pair = [shuffled_counts([laws[code], *rest]) for code in (0, 1)]
         for epsilon, bound in zip(epsilons, bounds, strict=True):
             assert hockey_stick(*pair, epsilon) <= bound
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "size", "total", "num_people"),
+    [(1.0, 2, 6, 14), (0.5, 38, 100, 12), (2.0, 12, 100, 14)],
+)
+def test_others_who_all_hold_one_record_need_no_more_than_the_bound_of_few(
+    epsilon0, size, total, num_people
+):
+    """The δ of n draws of Z from the law of that record, by all numbers of reports of a kind."""
+    law, odds = ReportLaw.of_subsets(epsilon0, size, total), math.exp(epsilon0)
+    # Kinds of reports: supported by record 0, by record 1, by the others' record, and their number.
+    kinds = [
+        (zero, one, other, comb(total - 3, size - zero - one - other))
+        for zero, one, other in itertools.product((0, 1), repeat=3)
+        if 0 <= size - zero - one - other <= total - 3
+    ]
+    weight = sum(number * odds**other for *_, other, number in kinds)
+    for epsilon in (0.1 * epsilon0, 0.4 * epsilon0):
+        bound = _delta_of_few(law, num_people, epsilon)
+        for held in (0, 1, 2):
+            laws: dict[float, float] = {}
+            for *records, number in kinds:
+                ratio = odds ** records[held]
+                z = (odds ** records[0] - math.exp(epsilon) * odds ** records[1]) / ratio
+                laws[z] = laws.get(z, 0.0) + number * ratio / weight
+            exact = 0.0
+            for counts in compositions(num_people, len(laws)):
+                total_z = sum(z * c for z, c in zip(laws, counts, strict=True))
+                if total_z > 0:
+                    ways = math.factorial(num_people)
+                    for p, c in zip(laws.values(), counts, strict=True):
+                        ways *= p**c / math.factorial(c)
+                    exact += ways * total_z / num_people
+            assert exact <= bound
+
+
+def compositions(total, parts):
+    """Return all ways to write `total` as an ordered sum of `parts` counts."""
+    if parts == 1:
+        return [(total,)]
+    return [
+        (first, *rest)
+        for first in range(total + 1)
+        for rest in compositions(total - first, parts - 1)
+    ]
+
+
+@pytest.mark.parametrize(("epsilon0", "size", "total"), [(0.5, 38, 100), (1.0, 27, 100)])
+def test_of_a_hundred_people_sets_need_nearly_what_is_printed(epsilon0, size, total):
+    """The lower bound is of others who all hold a third record; those who hold record 0 need as much."""
+    law = ReportLaw.of_subsets(epsilon0, size, total)
+    printed = shuffled_epsilon(law, 100, 1e-6).epsilon
+    assert attained_epsilon(law, (size, total), 100, 1e-6) <= printed
+    assert printed <= 1.05 * attained_epsilon(law, (size, total), 100, 1e-6)
 
 
 def test_forms_in_which_both_records_or_others_agree_never_exceed_the_bound_by_labels():
@@ -603,9 +663,9 @@ def test_two_categories_lose_no_digits_at_large_epsilon0(epsilon0, below):
 def test_the_exact_bound_of_two_categories_is_of_one_form_alone():
     """Others may hold 0 in one form and 1 in another, which the theorem does not cover."""
     law = ReportLaw.of_subsets(1.0, 1, 2)
-    assert law.binary
+    assert law.one_form
     assert ReportLaw.mixed([(1.0, law)]) == law
     for other in (law, ReportLaw.of_subsets(1.0, 2, 5), ReportLaw.of_subsets(0.5, 1, 2)):
         mixture = ReportLaw.mixed([(0.5, law), (0.5, other)])
-        assert not mixture.binary
+        assert not mixture.one_form
         assert shuffled_delta(mixture, 60, 0.1) > shuffled_delta(law, 60, 0.1) * (1 + 1e-5)

@@ -14,8 +14,8 @@ import privot
 from privot import PrivotError, Randomizer, Schema
 from privot.audit import audit_randomizer
 from privot.privacy import DistributedDP, PureDP
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.shuffling import (
-    ReportLaw,
     calibrate_shuffling,
     shuffled_delta,
     shuffled_epsilon,

@@ -27,9 +27,9 @@ from privot.core.errors import PrivotError, hold_count
 from privot.mechanisms import samplers
 from privot.mechanisms.forms import SupportForm
 from privot.mechanisms.mechanism import Mechanism
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.guarantees import PureDP
 from privot.privacy.rounding import percent_at_least, percent_at_most, require_epsilon
-from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, register_kind
 from privot.mechanisms.forms import Form
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.guarantees import ApproximateDP, PureDP
 from privot.privacy.rounding import at_least, at_most, percent_at_least
-from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 

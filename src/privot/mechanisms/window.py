@@ -41,8 +41,8 @@ from privot.mechanisms.forms import Form, WindowForm
 from privot.mechanisms.mechanism import Mechanism
 from privot.mechanisms.samplers import Integers
 from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.guarantees import PureDP
-from privot.privacy.shuffling import ReportLaw
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array, from_unit, to_unit

@@ -34,7 +34,8 @@ of the record, chooses the form of the report, the laws of forms are averaged.
 **Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
 too: δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law (1 − γ)^(g−1) γ, γ = ∫ω, a noise ξ
 of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and the atoms above, of which
-shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same mean.
+shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same mean. Of a few
+hundred people no noise is needed: all numbers of others with either record are tried.
 
 **Two categories.** If j others hold 1, S ~ Bin(j, 1 − p) + Bin(n − 1 − j, p) of their reports are ones,
 p = 1/(e^ε₀ + 1), and δ(ε) is the maximum over j and s of (1 − p − p e^ε) P(S = s) − (e^ε − 1) P(S < s).
@@ -51,16 +52,16 @@ n at every ε.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count, require_finite
+from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import bracket, multiply_up, require_delta
 from privot.privacy.slice_losses import LossDistribution, composed_epsilon
 
@@ -78,109 +79,9 @@ _BLOCKS = 12  # numbers g of people left out for which the bound by labels is co
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 # Numbers of others with either of two categories, and products of probabilities for each of them.
 _HOLDERS, _MAX_PRODUCTS = 100, 2**20
-EPSILON0_MAX = 40.0
-
-
-@dataclass(frozen=True)
-class ReportLaw:
-    """Overlap of the laws of one report under two records, for the worst pair of records.
-
-    Masses are those of ω, the largest measure below the laws of all records: a law is in [ω, e^ε₀ ω].
-
-    Arguments:
-        epsilon0: ε₀ of the report (pure, local).
-        one: Mass a of ω on reports that the first record supports and the second does not.
-        both: Mass c of ω on reports that both records support.
-        third: Part of a on reports that a third record does not support, for lower bounds; None if it
-            is unknown.
-        shared: Part π a of a on reports that each third record supports; a/2 if there is no third.
-        most: The largest π of a report's forms.
-        binary: Whether reports are randomized response on two categories, in one form.
-
-    >>> window = ReportLaw.of_sets(1.0, supported=100, total=1000)
-    >>> round(window.one, 4), round(ReportLaw.worst(1.0).one, 4)
-    (0.0853, 0.2689)
-    """
-
-    epsilon0: float
-    one: float
-    both: float = 0.0
-    third: float | None = None
-    shared: float = 0.0
-    most: float = 0.0
-    binary: bool = False
-
-    def __post_init__(self) -> None:
-        require_finite("epsilon0", self.epsilon0)
-        if self.epsilon0 > EPSILON0_MAX:
-            raise PrivotError(
-                f"epsilon0 is {self.epsilon0!r}: above 40 shuffling amplifies nothing; use epsilon0 "
-                "itself"
-            )
-        if not (0 <= self.one <= 1 and 0 <= self.both <= 1 and self.neither >= 0):
-            raise PrivotError(
-                f"masses one={self.one}, both={self.both} are those of no mechanism: give its own"
-            )
-
-    @property
-    def neither(self) -> float:
-        """Mass d of ω on reports that neither record supports; 0 if below the rounding error."""
-        odds = math.exp(self.epsilon0)
-        rest = 1 - (odds + 1) * self.one - odds * self.both
-        return rest if abs(rest) > 1e-12 else 0.0
-
-    @classmethod
-    def worst(cls, epsilon0: float) -> Self:
-        """Return the worst law of all ε₀-DP mechanisms."""
-        return cls(epsilon0, 1 / (math.exp(min(epsilon0, EPSILON0_MAX + 1)) + 1))
-
-    @classmethod
-    def of_subsets(cls, epsilon0: float, size: int, total: int) -> Self:
-        """Return the law of reports that are sets of `size` of `total` codes."""
-        odds, pairs = math.exp(epsilon0), total * (total - 1)
-        weight = total / (size * odds + total - size)  # ω of all sets
-        one, both = weight * size * (total - size) / pairs, weight * size * (size - 1) / pairs
-        share = 0.5 if total == 2 else (size - 1) / (total - 2)
-        third = None if total == 2 else one * (1 - share)
-        return cls(epsilon0, one, both, third, one * share, share, total == 2)
-
-    @classmethod
-    def of_sets(cls, epsilon0: float, supported: float, total: float) -> Self:
-        """Return the law if each record supports `supported` = m of `total` = K possible reports.
-
-        The supports of two records may be disjoint, unless 2m > K: then they overlap by s = 2m − K,
-        and a is bounded by (m − s/(e^ε₀ + 1))/(m e^ε₀ + K − m).
-        """
-        odds = math.exp(epsilon0)
-        overlap = max(0.0, 2 * supported - total)
-        one = (supported - overlap / (odds + 1)) / (supported * odds + total - supported)
-        return cls(epsilon0, one, third=one if 3 * supported <= total else None)
-
-    @classmethod
-    def mixed(cls, laws: Sequence[tuple[float, Self]]) -> Self:
-        """Return the mixture of (share, law): a public coin, independent of the record, chooses the law.
-
-        If the ε₀ differ, each law is first bounded by one of the largest ε₀ without c.
-        """
-        highest = max(law.epsilon0 for _, law in laws)
-        if len(laws) == 1:
-            return laws[0][1]
-        if all(law.epsilon0 == highest for _, law in laws):
-            one = sum(share * law.one for share, law in laws)
-            both = sum(share * law.both for share, law in laws)
-            thirds = [share * law.third for share, law in laws if law.third is not None]
-            third = sum(thirds) if len(thirds) == len(laws) else None
-            shared = sum(share * law.shared for share, law in laws)
-            return cls(highest, one, both, third, shared, max(law.most for _, law in laws))
-        # Mass at (e^ε₀, 1) is moved to (1, 1) and (e^highest, 1), mean preserved.
-        up = math.expm1(highest)
-        shares = (w * law._one_without_both * math.expm1(law.epsilon0) / up for w, law in laws)
-        return cls(highest, sum(shares))
-
-    @property
-    def _one_without_both(self) -> float:
-        """Mass a of a law with c = 0 that is above this law in the convex order."""
-        return self.one + self.both / (1 + math.exp(-self.epsilon0))
+# People of whom all numbers of holders are tried (up to a sixth more count as so many), those that share
+# one bound in their distance from 0 and from all, and cells of the grid in the largest |Z|.
+_FEW, _SHARED, _FEW_CELLS = 300, 12, 16
 
 
 @dataclass(frozen=True)
@@ -250,7 +151,9 @@ def composed_shuffled_epsilon(
     highest = shuffled_epsilon(law, num_people, negligible).epsilon
     if highest == 0:
         return 0.0
-    loss = _batch_loss(law, num_people, highest, negligible)
+    # At so many ε, the bound of few people takes too long.
+    quick = law if law.third is None else replace(law, one_form=False)
+    loss = _batch_loss(quick, num_people, highest, negligible)
     share = shuffled_epsilon(law, num_people, delta / batches).epsilon
     return min(composed_epsilon(loss, batches, delta), multiply_up(share, batches))
 
@@ -335,12 +238,19 @@ def shuffled_delta(
     total = _expected_excess(law.epsilon0, epsilon, num_people, worst, 0.0, log_left_out)
     if law.one < worst:
         total = min(total, _mean_excess(*_terms(law, epsilon, 1, 1), {num_people: 1 / num_people}))
-    if law.binary and (others := _ones_of_others(law.epsilon0, num_people)):
+    if law.one_form and law.third is None and (others := _ones_of_others(law.epsilon0, num_people)):
         gain, _ = _gain_and_loss(law.epsilon0, epsilon)
         equal, fewer = others
         total = min(total, float(np.max(gain * law.one * equal - math.expm1(epsilon) * fewer)))
     elif law.shared > 0 and num_people > 1:
         total = min(total, _labeled_delta(law, num_people, epsilon))
+        if (
+            law.one_form
+            and law.third is not None
+            and num_people <= 7 * _FEW // 6
+            and total > resolution
+        ):
+            total = min(total, _delta_of_few(law, min(num_people, _FEW), epsilon))
     return total * (1 + _NUMERICAL_ERROR) + 4 * math.exp(-log_left_out)
 
 
@@ -420,6 +330,88 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     return _mean_excess(*terms, sizes, *noise.tolist()) + remaining**last * law.one * gain
 
 
+def _delta_of_few(law: ReportLaw, num_people: int, epsilon: float) -> float:
+    """Return the largest δ over all numbers of others with record 0, with record 1 and with neither.
+
+    If the first of the others who reports by ω comes when q of them are left, on average, δ is at most
+    E[Σ B_k Z_k]₊/(q(n − 1)), with B_k of law Bernoulli(q), and falls in q, which is rounded down.
+    """
+    others, unlike = num_people - 1, 1 - law.most
+    shares = ((0.0, 1.0), (1.0, 0.0), (unlike, unlike))  # α and β of the three kinds of others
+    masses = np.array([_terms(law, epsilon, *each)[0] for each in shares])
+    step, cells, masses = _rounded(masses, _terms(law, epsilon, 1, 1)[1], _FEW_CELLS)
+    if (rate := _centering(masses[2], cells)) is None:
+        return math.inf
+    tilted = masses * np.exp(rate * cells)
+    total = float(tilted[2].sum())
+    size = scipy.fft.next_fast_len(others * int(np.ptp(cells)) + 1, real=True)
+    laws = np.array([np.bincount(cells % size, each, size) for each in tilted]) / total
+    transforms, sums = scipy.fft.rfft(laws), np.arange(size)
+    sums[others * cells.max() + 1 :] = 0  # these are below 0
+    weights = np.conj(scipy.fft.rfft(step * sums * np.exp(-rate * sums))) * 2 / size
+    weights[[0, -1] if size % 2 == 0 else [0]] /= 2  # others stand for negative frequencies too
+    zeros, ones, neither = _blocks_of_others(others)
+    people = zeros + ones + neither
+
+    def largest(q: float) -> float:
+        thinned = q * transforms + (1 - q) / total
+        large = np.log(np.abs(thinned).max(axis=0)) * people.min() > -_LOG_LEFT_OUT
+        powers = np.repeat(thinned[:, None, large], others + 1, axis=1)
+        powers[:, 0] = 1.0
+        powers = np.cumprod(powers, axis=1)
+        powers[np.abs(powers) < 1e-75] = 0.0  # denormal numbers are slow
+        # At frequency 0, whose power is the largest: rounding errors; and the frequencies left out.
+        norms = powers[:, :, 0].real
+        excess = 1e-13 * norms[0, zeros] * norms[1, ones] * norms[2, neither]
+        excess = (excess + math.exp(-_LOG_LEFT_OUT)) * np.abs(weights).sum()
+        for number in np.unique(zeros):
+            at, factor = zeros == number, powers[0, number] * weights[large]
+            excess[at] += ((powers[1, ones[at]] * powers[2, neither[at]]) @ factor).real
+        return float(np.max(excess * total**people / (q * people)))
+
+    blanket = 2 * law.one + law.both + law.neither
+    alone = law.one * _gain_and_loss(law.epsilon0, epsilon)[0]  # δ without others
+    result, later, k = 0.0, 1.0, 1  # `later`: the probability of fewer
+    while later * alone > 1e-3 * result:
+        q = (1 - (1 - blanket) * math.exp(k * k / (6 * others))) / blanket
+        if q <= 0:
+            break
+        before, later, k = later, math.exp(-k * k / 6), k + 1
+        result += (before - later) * largest(q)
+    return result + later * alone
+
+
+def _blocks_of_others(others: int) -> tuple[NDArray[np.int64], ...]:
+    """Return how many others hold 0, 1 and neither, of each block: as many as differ are given away."""
+    least = [0]
+    while least[-1] < others:
+        least.append(least[-1] + 1 + min(least[-1], others - least[-1]) // _SHARED)
+    held, more = np.array(least), np.diff([*least, others + 1]) - 1
+    zeros, ones = np.nonzero(held[:, None] + held <= others)
+    neither = others - (held + more)[zeros] - (held + more)[ones]
+    return held[zeros], held[ones], np.maximum(neither, 0)
+
+
+def _rounded(masses: Array, values: Array, cells: float) -> tuple[float, NDArray[np.int64], Array]:
+    """Return (step, cells, masses): values on a grid by coins that preserve means."""
+    step = float(np.abs(values).max()) / cells
+    floors = np.floor(values / step)
+    parts = values / step - floors
+    places = np.concatenate([floors, floors + 1]).astype(np.int64)
+    return step, places, np.concatenate([masses * (1 - parts), masses * parts], axis=-1)
+
+
+def _centering(masses: Array, cells: NDArray[np.int64]) -> float | None:
+    """Return the rate s ≥ 0 at which the law tilted by e^(s cell) has mean 0; None above 500."""
+
+    def slope(rate: float) -> float:
+        return float(masses * np.exp(rate * (cells - cells.max())) @ cells)
+
+    if slope(0.0) >= 0:
+        return 0.0
+    return scipy.optimize.brentq(slope, 0.0, 500.0) if slope(500.0) > 0 else None
+
+
 def _mean_excess(
     masses: Array, values: Array, sizes: dict[int, float], up: float = 0.0, down: float = 0.0
 ) -> float:
@@ -435,28 +427,17 @@ def _mean_excess(
         return third + math.sqrt(third**2 + 2 * most * variance * _LOG_LEFT_OUT) + 2 * (up + down)
 
     cells_of_largest = _MAX_POINTS * largest / (2 * reach(float(masses @ values**2)))
-    step = largest / min(max(cells_of_largest, 8), _CELLS)
-    floors = np.floor(values / step)
-    parts = values / step - floors
-    cells = np.concatenate([floors, floors + 1])
-    masses = np.concatenate([masses * (1 - parts), masses * parts])
+    step, cells, masses = _rounded(masses, values, min(max(cells_of_largest, 8), _CELLS))
     cells, masses = cells[masses > 0], masses[masses > 0]
-
-    def slope(rate: float) -> float:
-        return float(masses * np.exp(rate * (cells - cells.max())) @ cells)
-
-    rate = 0.0
-    if slope(0.0) < 0:
-        if slope(500.0) <= 0:
-            return math.inf
-        rate = scipy.optimize.brentq(slope, 0.0, 500.0)
+    if (rate := _centering(masses, cells)) is None:
+        return math.inf
     tilt, total = rate / step, float(masses @ np.exp(rate * cells))
     if tilt * up > 0.9 or tilt * down > 20:  # terms outside of the window would not be small
         return math.inf
     law = masses * np.exp(rate * cells) / total
     variance = float(law @ cells**2) * step**2
     size = scipy.fft.next_fast_len(math.ceil(2 * reach(variance) / step) + 2, real=True)
-    transform = scipy.fft.rfft(np.bincount(cells.astype(int) % size, law, size))
+    transform = scipy.fft.rfft(np.bincount(cells % size, law, size))
     powers, logs = np.zeros_like(transform), np.log(np.maximum(np.abs(transform), 1e-300))
     large, before = logs > 0.0, most
     for m, share in sorted(sizes.items(), reverse=True):  # Horner: powers of differences are quick

@@ -36,7 +36,7 @@ from privot.core.summary import Summarized
 from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
-from privot.privacy.shuffling import ReportLaw
+from privot.privacy.distributed import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport

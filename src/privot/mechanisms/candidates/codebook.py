@@ -65,8 +65,8 @@ from privot.mechanisms.samplers import (
     uniforms_below,
     words_outside,
 )
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import require_epsilon
-from privot.privacy.shuffling import ReportLaw
 from privot.schema.columns.identifier import Words, mix_words
 from privot.schema.domains import Array
 

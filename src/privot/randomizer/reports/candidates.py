@@ -28,8 +28,8 @@ from privot.mechanisms import Laplace
 from privot.mechanisms.candidates.codebook import LARGEST_DIMENSION, ClosestCandidates, Codebook
 from privot.mechanisms.candidates.features import Coordinates, Features, Moments
 from privot.privacy import PureDP
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import at_least, percent_at_most
-from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema import Column, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn

@@ -47,8 +47,8 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers import uniforms_below
+from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import percent_at_most
-from privot.privacy.shuffling import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema.domains import Array
 

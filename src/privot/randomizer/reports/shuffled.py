@@ -21,10 +21,9 @@ from typing import Any
 
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
+from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import multiply_up
 from privot.privacy.shuffling import (
-    EPSILON0_MAX,
-    ReportLaw,
     calibrate_shuffling,
     composed_shuffled_epsilon,
     shuffled_delta,

@@ -30,7 +30,7 @@ from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import Answers, Form
 from privot.mechanisms.samplers import random_words
 from privot.privacy import ApproximateDP, PureDP
-from privot.privacy.shuffling import ReportLaw
+from privot.privacy.distributed import ReportLaw
 from privot.randomizer.reports.rows import one_array
 from privot.schema import Column
 from privot.schema.columns.column import CodedColumn, PointColumn
