@@ -24,7 +24,7 @@ from privot.privacy.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
-from privot_benchmarks.shuffling import attained_epsilon
+from privot_benchmarks.shuffling import attained_delta
 
 
 def hockey_stick(first, second, epsilon):
@@ -563,11 +563,11 @@ def compositions(total, parts):
 
 @pytest.mark.parametrize(("epsilon0", "size", "total"), [(0.5, 38, 100), (1.0, 27, 100)])
 def test_of_a_hundred_people_sets_need_nearly_what_is_printed(epsilon0, size, total):
-    """The lower bound is of others who all hold a third record; those who hold record 0 need as much."""
+    """An event of a data set whose others all hold a third record has more than δ at a little less ε."""
     law = ReportLaw.of_subsets(epsilon0, size, total)
     printed = shuffled_epsilon(law, 100, 1e-6).epsilon
-    assert attained_epsilon(law, (size, total), 100, 1e-6) <= printed
-    assert printed <= 1.05 * attained_epsilon(law, (size, total), 100, 1e-6)
+    assert attained_delta(law, (size, total), 100, printed, "third") < 1e-6
+    assert attained_delta(law, (size, total), 100, printed / 1.05, "third") > 1e-6
 
 
 def test_forms_in_which_both_records_or_others_agree_never_exceed_the_bound_by_labels():

@@ -244,13 +244,11 @@ class Levels(Histogram):
         self._sizes, self._missing = sizes, int(missing)
 
     def truncate(self, measurement: Elements) -> Elements:
-        """See `Circuit`."""
         cells, missing = np.split(measurement, [self.length - self._missing])
         counts = [cells.reshape(size - self._missing, -1).sum(axis=1) for size in self._sizes]
         return np.concatenate([part for level in counts for part in (level, missing)])
 
     def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
-        """See `Circuit`."""
         return vector[-self.length :].astype(object)
 
 
@@ -287,7 +285,6 @@ class Pairs(Circuit):
     def evaluate(
         self, measurement: Elements, joint_rand: Elements, shares: int
     ) -> tuple[Elements, int, int]:
-        """See `Circuit`."""
         modulus, part = self.field.modulus, self.field.inverse(shares)
         r, s = map(int, joint_rand)
         weights, z = self.field.powers(r, self.length + 1)[1:], measurement[self._rows]
@@ -297,11 +294,9 @@ class Pairs(Circuit):
         return np.stack([z, inner], axis=1), s, rest % modulus
 
     def truncate(self, measurement: Elements) -> Elements:
-        """See `Circuit`."""
         return measurement * self._scales % self.field.modulus
 
     def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
-        """See `Circuit`."""
         return (vector != 0).astype(object)
 
 

@@ -93,7 +93,6 @@ class SumRelease(Sums):
         return math.sqrt(self.rule.num_noises * len(self.batches)) * self.rule.stddev
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         numbers = {"reports": f"{len(self):,}", "batches": f"{len(self.batches):,}"}
         return numbers | {"guarantee": self.guarantee}
 
@@ -115,7 +114,6 @@ class SumRelease(Sums):
         return type(self)(self.rule, batches, sum((each.sums for each in others), self.sums))
 
     def learn(self, seed: int) -> "AggregatedModel":
-        """See `Sums`."""
         return fit(self, SumSettings(seed=seed))
 
     def save(self, path: str | Path) -> None:
@@ -264,13 +262,11 @@ class AggregatedModel(LawModel):
         return self.rule.guarantee(min(self.batches))
 
     def fields(self) -> dict[str, Any]:
-        """See `LawModel`."""
         own = {"batches": self.batches, "where": self.rule.where, "rule": self.rule.to_json()}
         return own | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
-        """See `Model`."""
         found = stored.fields
         records, law = stored_law(found["records"], found["law"], stored.arrays)
         rule = _RULES[found["where"]].from_json(found["rule"])

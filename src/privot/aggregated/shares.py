@@ -208,7 +208,6 @@ class SumRule(Summarized):
             )
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         return {"promise": self.promise, "counts": self.length, "stddev": self.stddev}
 
     def to_dict(self) -> dict[str, Any]:

@@ -312,7 +312,6 @@ class SumFit(CentralFit):
     def learn(
         self, chunks: Chunks, ledger: Ledger[SumPlan], state: Checkpoint, progress: Progress | None
     ) -> tuple[Law, None]:
-        """See `CentralFit`."""
         state = state.of(asdict(self.settings))
         return self.estimate(Rounds(SumMechanism(chunks, ledger), state, progress)), None
 
@@ -331,7 +330,6 @@ class OneSumFit(SumFit):
     query: Query
 
     def estimate(self, rounds: Rounds) -> Law:
-        """See `SumFit`."""
         return self.law(rounds.release(self.query))
 
     @abstractmethod
@@ -362,14 +360,12 @@ class LawModel(Model):
         return self.law.pieces(self.records, num_rows, rng, where)
 
     def fields(self) -> dict[str, Any]:
-        """See `Model`."""
         return {
             "records": self.records.to_dict(),
             "law": {"kind": self.law.kind} | self.law.fields(),
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Model`."""
         return self.law.arrays()
 
 
@@ -397,13 +393,11 @@ class CentralModel(LawModel):
         return self.plan.guarantee
 
     def fields(self) -> dict[str, Any]:
-        """See `Model`."""
         releases = {"releases": self.releases, "plan": self.plan.to_dict()}
         return releases | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
-        """See `Model`."""
         fields = stored.fields
         records, law = stored_law(fields["records"], fields["law"], stored.arrays)
         place = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"

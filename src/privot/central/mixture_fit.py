@@ -135,7 +135,6 @@ class ImageFit(SumFit):
 
     @threads_for(0)  # one thread: results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> ImageMixture:
-        """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)
         origin = np.zeros((self.records.num_labels, 1, self._fine.num_coordinates))
         centers, counts = self._release_centers(rounds, origin)
@@ -218,7 +217,6 @@ class ImageRoundFit(OneSumFit):
         return plan
 
     def law(self, released: NoisySums) -> ImageMixture:
-        """See `OneSumFit`."""
         query, moments = self.query, self.query.moments(released)
         counts, total = moments.counts, moments.counts.sum()
         means = moments.sums / np.maximum(counts, _MIN_SIZE)[:, None]
@@ -264,7 +262,6 @@ class VectorFit(SumFit):
 
     @threads_for(0)  # one thread: results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> VectorMixture:
-        """See `SumFit`."""
         rng = np.random.default_rng(self.settings.seed)
         first = _release_components(rounds, self._origin, self.norm)
         # Samples (labels, n, d) of each label's Gaussian, clipped to the cube.

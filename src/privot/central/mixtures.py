@@ -78,7 +78,6 @@ class LabeledLaw(Law):
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Law`."""
         return {name: x.detach().cpu().numpy() for name, x in self.tensors().items()}
 
 
@@ -216,7 +215,6 @@ class ImageMixture(LabeledLaw):
         return cls(images, low.low_pass, *(torch.from_numpy(part).float() for part in parameters))
 
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """See `LabeledLaw`."""
         low = ImageRecords(self.images.schema, low_pass=self.low_pass, degree=1)
         drawn = torch.empty(len(labels), self.locations.shape[2])
         for label in labels.unique().tolist():
@@ -233,14 +231,12 @@ class ImageMixture(LabeledLaw):
         return drawn.clamp(0.0, 1.0).reshape(-1, *self.images.shape)
 
     def fields(self) -> dict[str, Any]:
-        """See `LabeledLaw`."""
         return {"low_pass": self.low_pass}
 
     @classmethod
     def build(
         cls, records: ImageRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `Law`."""
         return cls(records, fields["low_pass"], **tensors_of(arrays))
 
 
@@ -288,5 +284,4 @@ class VectorMixture(LabeledLaw):
     def build(
         cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `Law`."""
         return cls(**tensors_of(arrays))

@@ -132,7 +132,6 @@ class PixelSums(Query):
         self.radius = int(np.ceil(np.hypot(norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
         slots = nearest_component(self.centers, self.images.prepare(pixels), labels)
         flat = pixels.clamp(0.0, 1.0).flatten(1).double()
@@ -165,7 +164,6 @@ class ResidualProducts(Query):
         self.slots, self.width = low.num_labels, low.num_coordinates
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
         components = nearest_component(self.centers, self.images.prepare(pixels), labels)
         residuals = self.low.prepare(pixels).double() - torch.from_numpy(self.means[components])
@@ -244,7 +242,6 @@ class LiftedProducts(AnchoredProducts):
         self.slots, self.width = labels * components, dimension + 1
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         points, labels = map(torch.from_numpy, records)
         components = nearest_component(self.centers, points, labels)
         residuals = points - torch.from_numpy(self.centers).flatten(0, 1)[components]
@@ -281,7 +278,6 @@ class LabeledProducts(AnchoredProducts):
         self.width = images.num_coordinates + images.num_labels
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         pixels, labels = map(torch.from_numpy, records)
         weighted = self.images.prepare(pixels).double() * torch.from_numpy(self.weights)
         one_hot = np.eye(self.images.num_labels, dtype=np.int64)[labels.numpy()]

@@ -132,7 +132,6 @@ class Pyramid(Indicators):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]  # from the levels
-        """See `Indicators`."""
         return tuple(2 ** (self.dimension * level) + self.nullable for level in self.levels)
 
     def positions(self, records: Records) -> Integers:
@@ -243,14 +242,12 @@ class PlaceDensity(Law):
         return points
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Law`."""
         return {"shares": self.shares, "missing": np.array([self.missing])}
 
     @classmethod
     def build(
         cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `Law`."""
         return cls(arrays["shares"], float(arrays["missing"][0]))
 
 
@@ -278,7 +275,6 @@ class PlaceFit(OneSumFit):
         return plan
 
     def law(self, released: NoisySums) -> PlaceDensity:
-        """See `OneSumFit`."""
         masses, missing = self.query.masses(released, self.budget.records)
         shape = (2**self.query.depth,) * self.query.dimension
         cells = np.indices(shape).reshape(len(shape), -1).T

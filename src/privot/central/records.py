@@ -186,7 +186,6 @@ class TableRecords(FeatureRecords):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """See `FeatureRecords`."""
         return (sum(self.widths.values()),)
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
@@ -203,7 +202,6 @@ class TableRecords(FeatureRecords):
         return values.clamp(0.0, 1.0)  # NaN stays NaN, and is refused by the mechanism
 
     def features(self, prepared: Tensor) -> Tensor:
-        """See `FeatureMap`."""
         scaled = prepared / self._max_norm
         return scaled if self.degree == 1 else square(lift(scaled, 1.0))
 
@@ -272,7 +270,6 @@ class VectorRecords(LabeledRecords):
 
     @property
     def label(self) -> str | None:
-        """See `RecordMap`."""
         return next(iter(self.schema.coded), None)
 
     @cached_property
@@ -293,7 +290,6 @@ class VectorRecords(LabeledRecords):
         return torch.from_numpy(points), self.encode_labels(table)
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """See `LabeledRecords`."""
         columns: dict[str, pa.Array] = {}
         for name, part in _by_column(values.double(), self._widths):
             column = self.schema.points[name]
@@ -358,7 +354,6 @@ class ImageRecords(FeatureRecords):
 
     @property
     def label(self) -> str | None:
-        """See `RecordMap`."""
         return next((name for name in self.schema.columns if name != self._column), None)
 
     @property
@@ -391,7 +386,6 @@ class ImageRecords(FeatureRecords):
         return self.degree == 2 or self.low_pass is None
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
-        """See `LabeledRecords`."""
         column = self.schema.images[self._column]
         raw = column.accept(self._column, table).reshape(-1, *column.shape)
         low, high = column.bounds
@@ -418,7 +412,6 @@ class ImageRecords(FeatureRecords):
         return (rows @ pixels @ columns.T).flatten(1)
 
     def features(self, prepared: Tensor) -> Tensor:
-        """See `FeatureMap`."""
         if self.degree == 1:
             return prepared / self.scale
         return square(lift(prepared, self.anchor))
@@ -438,7 +431,6 @@ class ImageRecords(FeatureRecords):
         return images
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        """See `LabeledRecords`."""
         last = values.movedim(1, 3) if values.ndim == 4 else values
         units = (2 * last - 1).flatten(1).numpy()
         columns = self.schema.images[self._column].decode_pixels(self._column, units)

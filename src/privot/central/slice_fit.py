@@ -189,7 +189,6 @@ class SliceFit(CentralFit):
         self.settings, self.budget = settings, budget
 
     def plan(self) -> SlicePlan:
-        """See `CentralFit`."""
         budget = self.budget
         return self.settings.plan(budget.epsilon, budget.delta, budget.records, self.records)
 
@@ -202,7 +201,6 @@ class SliceFit(CentralFit):
     def learn(
         self, chunks: Chunks, ledger: Ledger[Any], state: Checkpoint, progress: Progress | None
     ) -> "tuple[LabeledNetwork, History]":
-        """See `CentralFit`."""
         settings, ((values, labels),) = self.settings, chunks()
         state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
         if settings.release == "once" and state.resume:
@@ -513,23 +511,19 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     @torch.no_grad()
     def values(self, labels: Tensor, rng: torch.Generator) -> Tensor:
-        """See `LabeledLaw`."""
         return self.draw(labels, rng)
 
     def fields(self) -> dict[str, Any]:
-        """See `LabeledLaw`."""
         hidden, architecture = list(self.network.hidden), self.network.architecture
         return {"latent_dim": self.latent_dim, "hidden": hidden, "architecture": architecture}
 
     def tensors(self) -> dict[str, Tensor]:
-        """See `LabeledLaw`."""
         return self.state_dict()
 
     @classmethod
     def build(
         cls, records: FeatureRecords, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `Law`."""
         hidden, architecture = tuple(fields["hidden"]), fields["architecture"]
         network = cls(records, fields["latent_dim"], hidden, architecture=architecture)
         network.load_state_dict(tensors_of(arrays))

@@ -276,7 +276,6 @@ class Indicators(Query):
 
     @property
     def width(self) -> int:  # type: ignore[override]  # read-only
-        """See `Query`."""
         return sum(self.sizes)
 
     @property

@@ -158,7 +158,6 @@ class TableMixture(Law):
     def pieces(
         self, records: RecordMap, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Law`."""
         condition = read_condition(records.schema, where)
         names = list(records.schema.table_columns)
         for start in range(0, max(num_rows, 1), PIECE):
@@ -166,18 +165,15 @@ class TableMixture(Law):
             yield self.sampler.records(rows, rng, condition).select(names)
 
     def fields(self) -> dict[str, Any]:
-        """See `Law`."""
         return self.sampler.fields()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Law`."""
         return self.sampler.arrays()
 
     @classmethod
     def build(
         cls, records: RecordMap, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """See `Law`."""
         return cls(LatentClassSampler.stored(records.schema, fields, arrays))
 
 
@@ -225,11 +221,9 @@ class PairCounts(Indicators):
 
     @property
     def radius(self) -> int:  # type: ignore[override]  # an integer
-        """See `Query`."""
         return math.ceil(math.sqrt((self.weights**2).sum()))
 
     def positions(self, records: Records) -> Integers:
-        """See `Indicators`."""
         return np.asarray(records[0])
 
     @property
@@ -265,7 +259,6 @@ class TableFit(OneSumFit):
 
     @cached_property
     def query(self) -> PairCounts:  # type: ignore[override]  # made when it is first used
-        """See `OneSumFit`."""
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:

@@ -445,7 +445,6 @@ class ShuffledCampaign(Campaign):
         return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
 
     def refusal(self, place: int, part: bytes) -> RefusedReport:
-        """See `Campaign`."""
         refusal = super().refusal(place, part)
         if refusal.reason != "length":
             return refusal

@@ -135,7 +135,6 @@ class Check(Summarized):
         return tuple(findings)
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         return {finding.topic: finding.words for finding in self.verdict}
 
     def recorded(self, model: LocalModel) -> LocalModel:

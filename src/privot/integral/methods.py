@@ -158,7 +158,6 @@ class BoostSettings(Settings):
         require_count("rounds", self.rounds, MOST_STEPS)
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """See `Settings`."""
         limit = epsilon / 4  # exact: a power of two
         if self.coefficients == "published":
             limit = min(limit, sum(coefficients(epsilon, self.rounds, "published")) * BOUND)
@@ -167,7 +166,6 @@ class BoostSettings(Settings):
     def tilted(
         self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
     ) -> TiltedDensity:
-        """See `Settings`."""
         thetas = coefficients(epsilon, self.rounds, self.coefficients)
         seeds = np.random.SeedSequence(self.seed).generate_state(self.rounds).tolist()
         features = reference.features(points)
@@ -305,7 +303,6 @@ class ClippedRatioSettings(Settings):
     def tilted(
         self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
     ) -> TiltedDensity:
-        """See `Settings`."""
         ratio = fit_log_ratio(points, reference, self.estimator, self.network, self.seed)
         return self.clipped(untilted, ratio, points)
 

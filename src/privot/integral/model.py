@@ -288,7 +288,6 @@ class IntegralModel(Learned):
             raise
 
     def fields(self) -> dict[str, Any]:
-        """See `Learned`."""
         tilt, _ = pack(self.density.tilt)
         return {
             "warning": "SECRET: only draws by `privot integral sample` may leave this folder",
@@ -301,7 +300,6 @@ class IntegralModel(Learned):
         }
 
     def arrays(self) -> Arrays:
-        """See `Learned`."""
         _, arrays = pack(self.density.tilt)
         return arrays
 

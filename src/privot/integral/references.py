@@ -416,7 +416,6 @@ class ProductReference(Reference):
         return np.concatenate(parts, axis=1)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """See `Reference`."""
         return [marginal.to_dict() for marginal in self.marginals]
 
 

@@ -262,7 +262,6 @@ class Synthesizer(Summarized):
         self.schema, self.epsilon, self.settings, self.seed = schema, epsilon, settings, seed
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         limit = "any" if self.epsilon is None else f"at most {exactly(self.epsilon)}"
         return self.schema.summary() | {"epsilon": limit, "fitted": hasattr(self, "model_")}
 

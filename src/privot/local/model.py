@@ -142,13 +142,11 @@ class LocalModel(Model):
         return weakest(*(each.batch_guarantee(count) for each, count in pairs))
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         return super().summary() | {"estimator": self.made_with["estimator"]}
 
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Model`."""
         condition = read_condition(self.schema, where)
         pixels = sum(column.domain.num_pixels for column in self.schema.images.values())
         rows_at_once = max(_MIN_IMAGES, _SAMPLE_NUMBERS // pixels) if pixels else _SAMPLE_ROWS
@@ -156,7 +154,6 @@ class LocalModel(Model):
             yield self.sampler.records(min(rows_at_once, num_rows - start), rng, condition)
 
     def fields(self) -> dict[str, Any]:
-        """See `Learned`."""
         return {
             "sampler": {"kind": self.sampler.kind} | self.sampler.fields(),
             "made_with": self.made_with,
@@ -165,12 +162,10 @@ class LocalModel(Model):
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """See `Learned`."""
         return self.sampler.arrays()
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
-        """See `Learned`."""
         fields = stored.fields["sampler"]
         randomizer = Randomizer.from_json(json.dumps(stored.fields["randomizer"]))
         kind = load_object(_SAMPLERS[fields["kind"]], f"a model of kind {fields['kind']!r}")

@@ -81,7 +81,6 @@ class NoiseForm(Form):
         return np.linspace(-reach, reach, min(_MAX_BINS, round(SPACINGS[dimension] * reach)) + 1)
 
     def num_answers(self, dimension: int = 1) -> int | None:
-        """See `Form`."""
         if self.distance not in ("manhattan", "squared_euclidean"):
             return None
         return int((len(self.ends(dimension)) + 1) ** dimension)
@@ -156,7 +155,6 @@ class SupportForm(CodeForm):
         return reports.astype(np.int32, copy=False)
 
     def shares(self, answers: Answers) -> scipy.sparse.csr_array:
-        """See `CodeForm`."""
         rows, places = np.nonzero(answers >= 0)
         entries = np.ones(rows.size), (rows, answers[rows, places])
         return scipy.sparse.csr_array(entries, shape=(len(answers), self.num_values))
@@ -211,7 +209,6 @@ class TableForm(CodeForm):
         return float(self._ratios.max())
 
     def shares(self, answers: Answers) -> Array:
-        """See `CodeForm`."""
         rows = answers[:, 0]
         if self.ratio == 1.0:
             return np.zeros((len(rows), self.likelihood.shape[1]))
@@ -318,7 +315,6 @@ class WindowForm(Form):
         return _column(numbers)
 
     def points(self, answers: Answers) -> Array:
-        """See `Form`."""
         numbers, missing = answers[:, 0], self.num_answers() - 1
         flag = (numbers == missing) & self.nullable
         cells = np.stack(np.unravel_index(np.where(flag, 0, numbers), self.shape_of_cells), axis=1)

@@ -208,7 +208,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def likelihood_ratio(self) -> float:
-        """See `FrequencyOracle`."""
         keep, other = self.words
         return keep / other
 

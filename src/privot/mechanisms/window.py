@@ -147,7 +147,6 @@ class Window(Mechanism, kind="window"):
         return domain.line if isinstance(domain, Polyline) else domain
 
     def places(self, records: Array, domain: Domain) -> Array:
-        """See `Mechanism`."""
         unit = domain.unit
         return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
 

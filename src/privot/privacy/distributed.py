@@ -77,7 +77,6 @@ class DistributedDP(Guarantee):
         super().__post_init__()
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         without = "nothing" if self.floor is None else f"ε = {at_most(self.floor)} (pure, local)"
         trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
         trusted += f" of {self.batches:,} batches" if self.batches > 1 else ""

@@ -227,7 +227,6 @@ class ApproximateDP(Guarantee):
         super().__post_init__()
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
 
     def describe(self) -> str:
@@ -261,7 +260,6 @@ class PureDP(Guarantee):
     unit: str = "person"
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)} (pure)"
 
     def describe(self) -> str:
@@ -304,7 +302,6 @@ class IntegralPrivacy(Guarantee):
             )
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         return f"ε = {at_most(self.epsilon)} (integral)"
 
     def describe(self) -> str:
@@ -368,7 +365,6 @@ class RenyiDP(Guarantee):
         return cls(orders, tuple(curve), pure.neighboring, pure.unit)
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         # `min` compares pairs by their order first.
         smallest_order, epsilon = min(zip(self.orders, self.epsilons, strict=True))
         more = len(self.orders) - 1
@@ -406,7 +402,6 @@ class ZeroConcentratedDP(Guarantee):
         return cls(rho, pure.neighboring, pure.unit)
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
@@ -483,7 +478,6 @@ class GeoIndistinguishability(Guarantee):
             raise PrivotError("distance_unit is empty: name it, such as 'kilometer'")
 
     def losses_text(self) -> str:
-        """See `Guarantee`."""
         rounding = f" plus {at_most(self.epsilon_rounding, 2)}" if self.epsilon_rounding else ""
         figures = f"{at_most(self.epsilon_per_unit)} per {self.distance_unit}{rounding}"
         return f"ε = {figures} (geo-indistinguishability)"

@@ -124,7 +124,6 @@ class Schema(Summarized, BaseModel):
         return fields | {"unit": self.unit}
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         kinds = {name: column.kind for name, column in self.columns.items()}
         return {"columns": kinds, "one record per": self.unit}
 

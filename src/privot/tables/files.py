@@ -418,7 +418,6 @@ class TableBatches(RecordBatches):
 
     @property
     def num_rows(self) -> int | None:
-        """See `RecordBatches`."""
         return self._tables.num_rows if isinstance(self._tables, pa.Table) else None
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:

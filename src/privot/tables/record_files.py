@@ -122,7 +122,6 @@ class ParquetFiles(RecordBatches):
 
     @property
     def num_rows(self) -> int:
-        """See `RecordBatches`."""
         return sum(group.row_groups[0].num_rows for group in self._groups)
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
@@ -184,7 +183,6 @@ class CsvPipe(RecordBatches):
         self._stream = _HashedInput()
 
     def content(self) -> str | None:
-        """See `RecordBatches`."""
         return self._stream.hash.hexdigest()
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
@@ -205,11 +203,9 @@ class CsvFiles(RecordBatches):
         self._first_rows: list[int] = []
 
     def share_read(self) -> float | None:
-        """See `RecordBatches`."""
         return self._bytes_read / (self.num_bytes or 1) if self._first_rows else None
 
     def place(self, row: int) -> str:
-        """See `RecordBatches`."""
         pairs = zip(self.files, self._first_rows, strict=False)  # of the files that were reached
         file, first = [pair for pair in pairs if pair[1] <= row][-1]
         return f"{file}, line {line_of(file, row - first):,}"

@@ -241,21 +241,17 @@ class Response(Draw, kind="response"):
 
     @classmethod
     def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
-        """See `Draw`."""
         count = whole(f"{where}, values", program.get("values"), max(2, codes), MAX_VALUES)
         hexadecimal(f"{where}, slot", program.get("slot"), 1, (WORDS - 1) // (count - 1))
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """See `Draw`."""
         return _ratio_or_inverse(Fraction(WORDS - (self.values - 1) * self.slot, self.slot))
 
     @cached_property
     def layout(self) -> Layout:
-        """See `Draw`."""
         return Numbers(self.values)
 
     def draw(self, value: list[int], word: NextWord) -> list[int]:
-        """See `Draw`."""
         code, other = value[0], word() // self.slot
         return [code if other >= self.values - 1 else other + (other >= code)]
 
@@ -285,23 +281,19 @@ class Subset(Draw, kind="subset"):
 
     @classmethod
     def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
-        """See `Draw`."""
         cells = whole(f"{where}, cells", program.get("cells"), max(2, codes), MAX_CELLS)
         whole(f"{where}, size", program.get("size"), 1, cells - 1)
         hexadecimal(f"{where}, out", program.get("out"), 1, WORDS - 1)
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """See `Draw`."""
         inside, outside = (WORDS - self.out) * (self.cells - self.size), self.out * self.size
         return _ratio_or_inverse(Fraction(inside, outside))
 
     @cached_property
     def layout(self) -> Layout:
-        """See `Draw`."""
         return CellSet(self.cells, self.size)
 
     def draw(self, value: list[int], word: NextWord) -> list[int]:
-        """See `Draw`."""
         cell, others = value[0], self.cells - 1
         chosen: set[int] = set()
         for last in range(others - self.size, others):
@@ -359,7 +351,6 @@ class Window(Draw, kind="window"):
 
     @classmethod
     def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
-        """See `Draw`."""
         domain, columns, get = encoding["domain"], len(encoding["columns"]), program.get
         dimension = whole(f"{where}, dimension", get("dimension"), 1, min(3, columns))
         blocks = whole(f"{where}, blocks", get("blocks"), 1, 2**16)
@@ -389,7 +380,6 @@ class Window(Draw, kind="window"):
         return self.geometry.num_report_cells + (self.geometry.window_size if self.nullable else 0)
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """See `Draw`."""
         near = (WORDS - self.anywhere) * self._total
         extra = Fraction(near, self.anywhere * self.geometry.window_size)
         return (1 + extra) ** self.blocks, Fraction(0)
@@ -400,7 +390,6 @@ class Window(Draw, kind="window"):
         return Numbers(self.geometry.number_limit + self.nullable, self.blocks)
 
     def draw(self, value: list[float] | None, word: NextWord) -> list[int]:
-        """See `Draw`."""
         if value is None:
             return [self.draw_cell(None, word)]
         cell, d = [round((u + 1) * (self.steps / 2)) for u in value], self.dimension
@@ -454,7 +443,6 @@ class Laplace(Draw, kind="laplace"):
 
     @classmethod
     def check(cls, where: str, program: Program, encoding: Program, codes: int) -> None:
-        """See `Draw`."""
         columns, get = len(encoding["columns"]), program.get
         dimension = whole(f"{where}, dimension", get("dimension"), 1, columns)
         need(not encoding["nullable"], f"{where}, nullable", True, "false for Laplace noise")
@@ -467,7 +455,6 @@ class Laplace(Draw, kind="laplace"):
         need(a <= b * 2**40, f"{where}, ratio", parts, "at most 2^40")
 
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """See `Draw`."""
         assert domain is not None
         d, unit, (a, b) = self.dimension, 2**self.grid_bits, self.ratio
         if domain["area"] == "box":
@@ -480,11 +467,9 @@ class Laplace(Draw, kind="laplace"):
 
     @cached_property
     def layout(self) -> Layout:
-        """See `Draw`."""
         return SignedIntegers(self.dimension)
 
     def draw(self, value: list[float], word: NextWord) -> list[int]:
-        """See `Draw`."""
         unit = 2.0**self.grid_bits
         return [round(u * unit) + self.noise(word) for u in value]
 

@@ -77,15 +77,12 @@ class Numbers(Layout):
 
     @cached_property
     def num_bytes(self) -> int:
-        """See `Layout`."""
         return self.count * self.width
 
     def pack(self, answer: list[int]) -> bytes:
-        """See `Layout`."""
         return _join(answer, self.width)
 
     def unpack(self, data: bytes) -> list[int]:
-        """See `Layout`."""
         answer = _split(data, self.width)
         _require_valid(max(answer) < self.bound)
         return answer
@@ -110,15 +107,12 @@ class CellSet(Layout):
 
     @cached_property
     def num_bytes(self) -> int:
-        """See `Layout`."""
         return self.count * self.width or (self.cells + 7) // 8
 
     def pack(self, answer: list[int]) -> bytes:
-        """See `Layout`."""
         return _join(answer, self.width) if self.width else pack_bits(answer, self.cells)
 
     def unpack(self, data: bytes) -> list[int]:
-        """See `Layout`."""
         if self.width:
             answer = _split(data, self.width)
         else:
@@ -137,15 +131,12 @@ class SignedIntegers(Layout):
 
     @property
     def num_bytes(self) -> int:
-        """See `Layout`."""
         return 8 * self.count
 
     def pack(self, answer: list[int]) -> bytes:
-        """See `Layout`."""
         return b"".join([number.to_bytes(8, "big", signed=True) for number in answer])
 
     def unpack(self, data: bytes) -> list[int]:
-        """See `Layout`."""
         return [number - (number >> 63 << 64) for number in _split(data, 8)]
 
 

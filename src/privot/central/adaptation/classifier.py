@@ -194,7 +194,6 @@ class AdaptedClassifier(Learned):
         return np.asarray(self.classifier.classes(as_records("x", x)).numpy())
 
     def fields(self) -> dict[str, Any]:
-        """See `Learned`."""
         return {
             "releases": self.releases,
             "plan": self.plan.to_dict(),
@@ -204,12 +203,10 @@ class AdaptedClassifier(Learned):
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Learned`."""
         return {name: x.cpu().numpy() for name, x in self.classifier.state_dict().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
-        """See `Learned`."""
         fields = stored.fields
         settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
         classifier = Classifier(shape, fields["num_classes"], settings)
@@ -320,7 +317,6 @@ class ClassSums(Query):
         self.slots, self.width, self.unit = classifier.num_classes, dim + 1, norm / LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
         flat = flat.clamp_min(0.0) if self.non_negative else flat
@@ -352,7 +348,6 @@ class ClassProducts(Query):
         self.unit = norm / PRODUCT_LENGTH
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`."""
         x = torch.from_numpy(records[0])
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])

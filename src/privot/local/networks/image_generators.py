@@ -230,7 +230,6 @@ class Strata(Minibatches):
         self._given = self._labels.shares
 
     def draw(self, rng: torch.Generator) -> Reports:
-        """See `Minibatches`."""
         codes = self._labels.codes
         code = int(codes[torch.randint(len(codes), (), generator=rng)])
         rows, self._given = self._rows[code], self._labels.given[code]

@@ -107,7 +107,6 @@ class FromMemory(Minibatches):
         self._reports, self._size, self._device = cost.read(release, device), size, device
 
     def draw(self, rng: torch.Generator) -> Reports:
-        """See `Minibatches`."""
         index = torch.randint(len(self._reports), (self._size,), generator=rng)
         return self._reports.rows(index.to(self._device))
 
@@ -142,7 +141,6 @@ class FromDisk(Minibatches):
         self.seek(0)
 
     def seek(self, step: int) -> None:
-        """See `Minibatches`."""
         self._blocks = self._blocks_from(step)
         self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
         self._block, self._next_row = self._next_block(), 0

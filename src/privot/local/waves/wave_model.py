@@ -227,7 +227,6 @@ class WaveModel(Model):
         return tuple(in_words(each, self.dated) for each in self.drift.times)
 
     def summary(self) -> dict[str, object]:
-        """See `Summarized`."""
         ends = f"{self.times[0]} to {self.times[-1]}"
         return super().summary() | {"waves": len(self.times), "times": ends}
 
@@ -331,7 +330,6 @@ class WaveModel(Model):
         return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
 
     def fields(self) -> dict[str, Any]:
-        """See `Learned`."""
         return {
             "base": self.base.fields(),
             "drift": self.drift.fields(),
@@ -341,13 +339,11 @@ class WaveModel(Model):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """See `Learned`."""
         arrays = {name: np.array(array) for name, array in self.drift.arrays().items()}
         return arrays | {_BASE_PREFIX + name: array for name, array in self.base.arrays().items()}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
-        """See `Learned`."""
         fields = stored.fields
         drift_arrays, base_arrays = dict[str, Array](), dict[str, Array]()
         for name, array in stored.arrays.items():

@@ -232,11 +232,9 @@ class ArrayColumn(PointColumn):
         return self.domain.encode(self.to_unit_pixels(self.accept(name, table)))
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
-        """See `PointColumn`."""
         return self.encode_points(name, table)
 
     def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        """See `PointColumn`."""
         return self.decode_pixels(name, self.domain.decode(points))
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
@@ -256,13 +254,11 @@ class ArrayColumn(PointColumn):
         return table.set_column(table.column_names.index(name), name, moved)
 
     def count_outside(self, name: str, table: pa.Table) -> int:
-        """See `PointColumn`."""
         units = self.to_unit_pixels(self.accept(name, table))
         moved = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
         return int(moved.any(axis=1).sum())
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """See `PointColumn`."""
         raw = self._raw_pixels(self.domain.decode(units))
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 

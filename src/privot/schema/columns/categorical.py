@@ -38,7 +38,6 @@ class _ListedColumn(CodedColumn):
         """Table value (K,) of each code; null for the missing value."""
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """See `Column`."""
         (listed,), other = codings, self.alphabet.other
         place = None if other is None else listed.names.index(other)
         how = {"take": "category", "columns": [name], "values": list(listed.names)}
@@ -74,7 +73,6 @@ class _ListedColumn(CodedColumn):
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`."""
         return {name: self._values.take(pa.array(codes))}
 
 
@@ -181,7 +179,6 @@ class BooleanColumn(_ListedColumn):
         return Categories(("false", "true"), None, self.nullable)
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
-        """See `Column`."""
         (answers,) = codings
         return {"take": "boolean", "columns": [name], "missing": answers.missing}
 

@@ -65,7 +65,6 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @cached_property
     def atoms(self) -> tuple[Bins, Codes]:
-        """See `CodedColumn`."""
         return refine(self.codings)
 
     @property
@@ -98,14 +97,12 @@ class NumberColumn(PointColumn, CodedColumn):
         return {"seconds": self.step_seconds}
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
-        """See `Column`."""
         edges = [list(bins.edges) for bins in codings]
         how: dict[str, Any] = {"take": "bin", "columns": [name], "edges": edges}
         how |= {"spikes": list(self.alphabet.spikes), "integer": self.alphabet.integer}
         return how | {"nullable": self.nullable} | self.step_program
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """See `Column`."""
         how = super().point_program(name)
         return how and how | self.step_program
 
@@ -172,7 +169,6 @@ class NumberColumn(PointColumn, CodedColumn):
         """Convert any numbers (n,), also between the column's steps, to possible table values."""
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
-        """See `PointColumn`."""
         return self.accept(name, table)[:, None]
 
     def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
@@ -183,7 +179,6 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """See `PointColumn`."""
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
@@ -208,19 +203,16 @@ class NumberColumn(PointColumn, CodedColumn):
         return self.alphabet.encode(self.accept(name, table))
 
     def encode_atoms(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`."""
         return self.atoms[0].encode(self.accept(name, table))
 
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`."""
         return {name: self._write(self.alphabet.decode(codes, rng))}
 
     def decode_atoms(
         self, name: str, atoms: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`."""
         return {name: self._write(self.atoms[0].decode(atoms, rng))}
 
     def make_up_codes(
@@ -276,7 +268,6 @@ class NumericColumn(NumberColumn):
     in_rules = "number"
 
     def title(self, name: str) -> str:
-        """See `Column`."""
         return f"{name} ({self.measured_in})" if self.measured_in else name
 
     @cached_property
@@ -288,12 +279,10 @@ class NumericColumn(NumberColumn):
 
     @property
     def value_step(self) -> float:
-        """See `NumberColumn`."""
         return self.counted_in.size if self.counted_in else super().value_step
 
     @property
     def step_program(self) -> dict[str, Any]:
-        """See `NumberColumn`."""
         steps = self.counted_in
         if steps is None:
             return super().step_program
@@ -301,7 +290,6 @@ class NumericColumn(NumberColumn):
 
     @property
     def on_log_scale(self) -> bool:
-        """See `NumberColumn`."""
         return self.scale == "log"
 
     @property
@@ -322,7 +310,6 @@ class NumericColumn(NumberColumn):
         return Box((self._ends[0],), (self._ends[1],))
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """See `NumberColumn`."""
         shift = self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
         return choose_edges(*self._ends, self._whole, bins, self.scale, shift)
 
@@ -367,7 +354,6 @@ class NumericColumn(NumberColumn):
         return self.counted_in.count(numbers) if self.counted_in else numbers, problems
 
     def in_values(self, points: Array) -> Array:
-        """See `PointColumn`."""
         return self.counted_in.between(points) if self.counted_in else points
 
     def _number_of(self, value: object) -> float | None:
@@ -481,11 +467,9 @@ class DatetimeColumn(NumberColumn):
 
     @property
     def counted_in(self) -> str:
-        """See `NumberColumn`."""
         return self.resolution
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """See `NumberColumn`."""
         low, high = (self.number(bound) for bound in self.bounds)
         return choose_edges(low, high, True, bins)
 

@@ -238,7 +238,6 @@ class VectorColumn(PointColumn, CodedColumn):
         return self.alphabet
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """See `Column`."""
         (cells,), domain = codings, self.domain.program
         if domain is None:
             return None
@@ -261,7 +260,6 @@ class VectorColumn(PointColumn, CodedColumn):
         return {p: pa.array(points[:, j], mask=absent[:, j]) for j, p in enumerate(self.columns)}
 
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """See `PointColumn`."""
         return self._write_points(name, from_unit(self.domain, units))
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
@@ -271,7 +269,6 @@ class VectorColumn(PointColumn, CodedColumn):
     def decode_codes(
         self, name: str, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`."""
         points = from_unit(self.domain, self._cells.decode(codes, rng))
         return self.decode_points(name, points)
 
