@@ -548,12 +548,11 @@ def _count_rows(release: Release) -> Counts:
     promise = release.randomizer.schema.promise
     mixed = promise is not None and promise.where == "shuffled"
     for words, answers in release.rows.validated(plan.read, mixed):
-        for key, rows in answers:
-            tallies.setdefault(key, Tally(plan.size)).add(rows)
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
         if len(waiting.words) > MOST_IDS:
             ids, waiting = ids.joined(waiting), IdSample()
-    ids = ids.joined(waiting)
+        for key, rows in answers:
+            tallies.setdefault(key, Tally(plan.size)).add(rows)
     groups = {key: tally.total() for key, tally in tallies.items()}
-    return Counts(release.randomizer, groups, ids, release.rows.source)
+    return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)
