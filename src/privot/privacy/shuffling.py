@@ -319,8 +319,8 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     allowed = np.minimum(up, 0.7)
     cost = variance + 2 / tilt**2 * (down - np.log1p(down) - allowed - np.log1p(-allowed))
     i, j = np.unravel_index(np.argmin(np.where(up < 0.7, cost, np.inf)), cost.shape)
-    remaining = 1 - (law.one + law.both + law.neither)  # 1 − γ, or more: `of_sets` may overstate a
-    last = min(num_people - 1, math.ceil(-80 / math.log(remaining)))
+    blanket = law.one + law.both + law.neither  # γ, or less: `of_sets` may overstate a
+    remaining, last = 1 - blanket, min(num_people - 1, math.ceil(-80 / math.log1p(-blanket)))
     left_out = np.unique(np.round(np.geomspace(1, last, _BLOCKS))).astype(int)
     shares = remaining ** np.append(0, left_out[:-1]) - remaining**left_out
     people = num_people - left_out
