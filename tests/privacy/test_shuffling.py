@@ -232,6 +232,11 @@ def test_calibration_at_its_ends():
     assert calibrate_shuffling(40.0, 3, 1e-6) == 40.0
 
 
+@pytest.mark.parametrize("law", [ReportLaw.worst(2.0), ReportLaw.of_subsets(2.0, 12, 100)])
+def test_the_smallest_delta_leaves_epsilon0(law):
+    assert shuffled_epsilon(law, 50, 1e-300).epsilon == 2.0
+
+
 def test_closed_form_condition():
     assert shuffled_epsilon(5.0, 1000, 1e-6).epsilon_closed_form == 5.0
     assert Fraction(shuffled_epsilon(0.0, 10, 1e-6).epsilon) == 0
@@ -283,6 +288,21 @@ def test_no_digits_are_lost_at_large_epsilon0_or_near_it(epsilon0, num_people):
         exact = exact_pair_delta(epsilon0, num_people, epsilon)
         assert bound >= exact
         assert bound <= exact * (1 + 1e-5) + 1e-20
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "total", "num_people", "epsilon"),
+    [(24.7, 5, 5, 18.0), (28.9, 4, 7, 13.3), (37.5, 91, 150, 0.23), (37.9, 4990, 10, 2.3)],
+)
+def test_sets_lose_no_digits_at_large_epsilon0(epsilon0, total, num_people, epsilon):
+    """Where nobody else holds person 1's code, the event that somebody reports it needs nearly δ = 1."""
+    law = ReportLaw.of_subsets(epsilon0, 1, total)
+    other = 1 / (math.exp(epsilon0) + total - 1)
+    needed = 1 - (total - 1) * other - math.exp(epsilon) * num_people * other
+    assert needed > 0.99
+    forms = ReportLaw.mixed([(0.5, law), (0.5, ReportLaw.of_subsets(epsilon0, 1, 2))])
+    for each in (law, forms):
+        assert shuffled_delta(each, num_people, epsilon) >= needed - 1e-12
 
 
 @pytest.mark.parametrize(("epsilon0", "num_people"), [(24.0, 20), (30.0, 5), (36.0, 60), (40.0, 9)])
