@@ -211,10 +211,10 @@ def test_what_it_buys_is_a_bound_that_is_reached():
 @pytest.mark.parametrize(
     ("column", "marginal", "message"),
     [
-        ("age", Normal(40, 10, 18, 90), "leaves out some of what the schema allows"),
-        ("age", Uniform(0, 99), "leaves out some"),
-        ("age", Categorical((0.5, 0.5)), "leaves out some"),
-        ("place", Uniform(0, 1), "a vector's cannot be declared"),
+        ("age", Normal(40, 10, 18, 90), "excludes some values that the schema allows"),
+        ("age", Uniform(0, 99), "excludes some values"),
+        ("age", Categorical((0.5, 0.5)), "excludes some values"),
+        ("place", Uniform(0, 1), "a vector, cannot be declared"),
     ],
 )
 def test_a_marginal_holds_all_that_a_column_may_be(column, marginal, message):
