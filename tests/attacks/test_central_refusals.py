@@ -159,8 +159,8 @@ def test_records_that_cannot_be_are_refused_before_noise_is_sought(
 @pytest.mark.parametrize(
     ("values", "labels", "message"),
     [
-        (PIXELS, CLASSES + 0.7, "labels hold what is no class of num_labels 2"),
-        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold what is no class"),
+        (PIXELS, CLASSES + 0.7, "labels hold values that are no class of num_labels 2"),
+        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold values that are no class"),
         (PIXELS, CLASSES - 1, "give whole numbers from 0 to 1"),
         (PIXELS, CLASSES[1:], r"labels of shape \(199,\) do not fit 200 records"),
         (PIXELS, CLASSES.astype(str), "labels are of <U21: give an array of numbers"),

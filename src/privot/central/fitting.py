@@ -1,8 +1,8 @@
 """Fits of models to a curator's records, by noisy sums or noisy slices.
 
-A fit learns only from what a mechanism releases. So a model has the guarantee of the plan of these
-releases, however it is learned (post-processing), and its whole folder may be published. Durations,
-which depend on raw records, are only in checkpoints, which stay with the curator.
+A fit learns only from releases of a mechanism. So a model has the guarantee of their plan, however it is
+learned (post-processing), and its whole folder may be published. Durations, which depend on raw records,
+are only in checkpoints, which stay with the curator.
 
 **Sums** of all records (`privot.central.sums`), released in a few rounds, are the least noisy estimates
 of means and products of a few coordinates. **Slices** of batches (`privot.central.slices`), released at
@@ -159,9 +159,7 @@ class SumSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.norm <= 1:
-            raise PrivotError(
-                f"norm {self.norm} is not in (0, 1]: give a share of the largest norm"
-            )
+            raise PrivotError(f"norm {self.norm} is not in (0, 1]: give a share, such as 0.5")
 
 
 def coded_column(schema: Schema, name: str) -> CodedColumn | None:

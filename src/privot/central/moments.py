@@ -190,7 +190,7 @@ class AnchoredProducts(Query):
     r"""Base of queries for products of vectors $z = (r, a)$: counts, sums and products at once.
 
     The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The
-    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and that of r rᵀ.
+    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and the sum of r rᵀ.
 
     Arguments:
         norm: Norm ρ to which r is clipped.

@@ -24,7 +24,7 @@ to n. So errors stay within a cell.
 **Sampling.** A cell is drawn by its mass, and a place in it from a density that is continuous across
 cells (`privot.schema.sampling`).
 
-**Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
+**Privacy review.** Adjacency `replace_one`; Δ is √(2L); the round is a Gaussian mechanism
 (`privot.central.sums`). Estimates are functions of the release and of the public number of records. They
 assume only that all counts have the same noise, so they also apply to the sums of two servers. A place
 is moved into the box and rounded to its cell, independently of other records.

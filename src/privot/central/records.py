@@ -148,8 +148,8 @@ class TableRecords(FeatureRecords):
     A number, and every number of a vector in a box, becomes one coordinate in [0, 1] by its public
     bounds. Any other column becomes the one-hot vector of its public codes; nullable numbers do as well,
     with one code for missing ones. With c numbers and one-hot vectors, a row has norm at most √c, by
-    which degree 1 divides it. Degree 2 squares the lifted row, so that features contain all products of
-    two coordinates. Δ requires non-negative coordinates: values that `encode` did not make are clipped.
+    which it is divided. Degree 2 squares the lifted row, so that features contain all products of two
+    coordinates. Δ requires non-negative coordinates: values that `encode` did not make are clipped.
 
     Arguments:
         schema: Schema of a row; vectors that are not in a box, or may be missing, are refused.
@@ -312,7 +312,7 @@ class ImageRecords(FeatureRecords):
         degree: 1 for means of the coordinates, 2 for second moments as well.
         anchor: Positive constant a of the lifted vector, of the order of an image's norm for pixels in
             [0, 1]; for degree 2.
-        scale: Positive norm that features of degree 1 have divided out; longer images are clipped.
+        scale: Positive number by which features of degree 1 are divided; larger images are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {
@@ -392,8 +392,8 @@ class ImageRecords(FeatureRecords):
 
     def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
         """See `RecordMap`; a category with a numeric name may be given as a number."""
-        named = {name: [str(value) for value in values_of(given)] for name, given in where.items()}
-        return super().allowed(named)
+        names = {column: [str(value) for value in values_of(v)] for column, v in where.items()}
+        return super().allowed(names)
 
     def prepare(self, values: Tensor) -> Tensor:
         """See `FeatureMap`: coordinates (n, p) of pixels in [0, 1]."""

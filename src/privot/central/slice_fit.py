@@ -218,7 +218,7 @@ class SliceFit(CentralFit):
 
         def objective(rng: torch.Generator) -> tuple[Tensor, float]:
             loss = step_loss(rng)
-            learned.record_count(ledger)
+            learned.spent.fill_(ledger.spent)
             return loss, 0.0  # there is no marginal error
 
         with threads_for(0):
@@ -250,10 +250,6 @@ class LearnedModules(nn.Module):
         super().__init__()
         self.learned = nn.ModuleDict(learned)
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
-
-    def record_count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Record the ledger's count; call after every release that is used."""
-        self.spent.fill_(ledger.spent)
 
     def check(self, ledger: Ledger[SlicePlan]) -> None:
         """Refuse a ledger that has counted fewer releases than the checkpoint."""

@@ -412,8 +412,8 @@ def require_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: in
     whole = numbers.long()
     if bool(((whole != numbers) | (whole < 0) | (whole >= num_labels)).any()):
         raise PrivotError(
-            f"labels hold what is no class of num_labels {num_labels}: give whole numbers from 0 to "
-            f"{num_labels - 1}"
+            f"labels hold values that are no class of num_labels {num_labels}: give whole numbers from "
+            f"0 to {num_labels - 1}"
         )
     return whole
 

@@ -246,7 +246,7 @@ class Query(ABC):
     Attributes:
         slots: Number of slots.
         width: Number w of coordinates of a vector.
-        radius: Largest norm R of a vector; R² is an integer.
+        radius: Largest norm R of a vector.
         moment: 1 to sum vectors v, 2 to sum products v vᵀ.
         non_negative: At moment 1, whether no vector has a negative coordinate.
     """

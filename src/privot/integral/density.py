@@ -133,7 +133,7 @@ class TiltedDensity:
         normalizer: Public limits of log Z; by default [low, high], which always hold.
 
     Raises:
-        PrivotError: if the limits are no interval, or a draw might take more than 2^24 proposals.
+        PrivotError: if the limits are no interval, or a draw may take 2^24 proposals or more on average.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -203,7 +203,7 @@ class TiltedDensity:
         """Make exact draws (n, dim) with OS entropy; each costs `epsilon`.
 
         Arguments:
-            n: Number of draws.
+            n: Number of draws, at least 0.
             proposals: Fixed number of proposals for each draw, up to 2^22, which closes the timing
                 channel. The density of draws is then within `shortfall(proposals)` of q in total
                 variation, with the same ε.
@@ -324,11 +324,11 @@ class Axis:
         """Median points of the cells (k,)."""
         return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
 
-    def draw(self, num: int, quantile: Floats) -> Floats:
-        """Draw points (num,): cells by their masses, and the point of each at `quantile` (num,)."""
+    def draw(self, num: int, level: Floats) -> Floats:
+        """Draw points (num,): cells by their masses, and in each the quantile at `level` (num,)."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
-        x = self.marginal.within(low, high, quantile)
+        x = self.marginal.within(low, high, level)
         # Rounding must not move a point to another cell.
         return np.clip(x, low, np.nextafter(high, -np.inf))
 
@@ -365,10 +365,8 @@ class GridReference(ProductReference):
     def sample(self, n: int, generator: Generator, /) -> Floats:
         if not isinstance(generator, SecureGenerator):
             return super().sample(n, generator)
-        quantiles = [generator.random(n) for _ in self.axes]
-        drawn = [
-            axis.draw(n, quantile) for axis, quantile in zip(self.axes, quantiles, strict=True)
-        ]
+        levels = [generator.random(n) for _ in self.axes]
+        drawn = [axis.draw(n, level) for axis, level in zip(self.axes, levels, strict=True)]
         return np.stack(drawn, axis=1)
 
     def locate(self, x: Floats) -> NDArray[np.int64]:

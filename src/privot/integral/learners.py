@@ -32,7 +32,7 @@ nodes are leaves of value 0), and every point takes `_DEPTH` steps in each tree.
 so that further steps stay there.
 
 **Privacy review.** All learned functions depend on the data without restriction, and stay with the
-curator: the guarantee is that of draws by the clipped tilt. Weights, batches and draws during a fit may
+curator: the guarantee covers only draws by the clipped tilt. Weights, batches and draws during a fit may
 be seeded, since none of them leaves the curator.
 
 References:

@@ -430,8 +430,8 @@ def _acceptance(coins: NDArray[np.uint64]) -> Floats:
 def _draw(reference: Reference, draws: int) -> Iterator[Floats]:
     """Yield draws of the reference in batches, by the same generator as proposals of published draws."""
     generator = SecureGenerator()
-    for made in range(0, draws, _BATCH):
-        yield reference.sample(min(_BATCH, draws - made), generator)
+    for start in range(0, draws, _BATCH):
+        yield reference.sample(min(_BATCH, draws - start), generator)
 
 
 def _root(log_z: Callable[[float], float], low: float, high: float) -> float:

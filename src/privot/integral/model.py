@@ -23,7 +23,7 @@ $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
 
 holds **at every point**: there is no failure event whose probability could accumulate by stopping. (The
 failure of an estimated normalizer, of probability δ, happens before the first draw.) The stated
-guarantee is nevertheless that of the declared draws.
+guarantee nevertheless covers all declared draws.
 
 **Privacy review.** Besides the draws, these depend on raw data: the weights; the fingerprint of the
 records, which is in no file of the model, and the warning that they were used before; the time and

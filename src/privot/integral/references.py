@@ -119,7 +119,7 @@ class Marginal(ABC):
         """Return the probabilities (n,) of intervals [low, high)."""
 
     @abstractmethod
-    def within(self, low: Floats, high: Floats, quantile: Floats, /) -> Floats:
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         """Return quantiles (n,), at levels in (0, 1), of the distribution on intervals [low, high)."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,9 +186,9 @@ class Normal(Marginal):
     def mass(self, low: Floats, high: Floats, /) -> Floats:
         return _normal_mass(self._standard(low), self._standard(high)) / self._support_mass
 
-    def within(self, low: Floats, high: Floats, quantile: Floats, /) -> Floats:
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         mirrored, a, b = _in_lower_tail(self._standard(low), self._standard(high))
-        level = np.where(mirrored, 1 - quantile, quantile)
+        level = np.where(mirrored, 1 - level, level)
         z = ndtri(ndtr(a) + level * (ndtr(b) - ndtr(a)))
         x = self.mean + self.stddev * np.where(mirrored, -z, z)
         return np.clip(x, low, high)
@@ -223,8 +223,8 @@ class Uniform(Marginal):
     def mass(self, low: Floats, high: Floats, /) -> Floats:
         return (high - low) / (self.high - self.low)
 
-    def within(self, low: Floats, high: Floats, quantile: Floats, /) -> Floats:
-        return np.clip(low + quantile * (high - low), low, high)
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+        return np.clip(low + level * (high - low), low, high)
 
 
 class _Discrete(Marginal):
@@ -248,7 +248,7 @@ class _Discrete(Marginal):
     def edges(self, num_cells: int, /) -> Floats:
         return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
 
-    def within(self, low: Floats, high: Floats, quantile: Floats, /) -> Floats:
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         return np.rint((low + high) / 2)
 
 

@@ -199,7 +199,7 @@ def test_bad_input_is_refused():
         adapt(source, y, target[:, :1], SETTINGS)
     with pytest.raises(PrivotError, match="do not fit"):
         adapt(source, y[1:], target, SETTINGS)
-    with pytest.raises(PrivotError, match="labels hold what is no class"):
+    with pytest.raises(PrivotError, match="labels hold values that are no class"):
         adapt(source, y + 0.7, target, SETTINGS)
     words = np.array(["cat", "dog"])[y]
     with pytest.raises(PrivotError, match="labels are of <U3: give an array of numbers"):

@@ -272,7 +272,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return widths of convolutions, () unless records are images; refuse more than halve the sides."""
+    """Return the widths of convolutions; by default (16, 32) for images, and () for other records."""
     are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if are_images else ()
