@@ -18,7 +18,8 @@ component with its own mean. All have the same covariance: that of all images mi
 1. Moments of each label estimate its count, mean and covariance (`privot.central.moments`). Points are
    sampled from these Gaussians, and k-means on the *samples* finds centers (post-processing).
 2. Moments of residuals from the nearest center estimate the count, mean and covariance of every
-   component. Residuals are clipped to 1.25 times the mean norm of sampled residuals, so noise is small.
+   component. Residuals, and so their noise, are small: they are clipped to 1.25 times the mean norm of
+   sampled residuals in the widest label.
 
 The noise of every released number has a public standard deviation. According to it, means of components
 are shrunk to the centers found by k-means, and covariances to their average.

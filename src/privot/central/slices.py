@@ -335,13 +335,16 @@ class SlicingMechanism:
             charge(self._digest, self.ledger)
             self._entered = True
         self.ledger.spend()
-        declared = self.ledger.plan.accounting
+        plan, declared = self.ledger.plan, self.ledger.plan.accounting
         directions = draw_directions(declared.dim, declared.num_projections, declared.orthonormal)
-        batch = draw_batch(self.ledger.plan, self._rows)
+        batch = draw_batch(plan, self._rows)
         values = np.empty((self._rows, directions.shape[1]), np.float32)
         for start in range(0, self._rows, _CHUNK):
             part = slice(start, start + _CHUNK)
-            values[part] = self._noisy(self._project(batch[part], directions))
+            projected = self._project(batch[part], directions).numpy()
+            steps = np.rint(projected / plan.grid).astype(np.int64)
+            noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
+            values[part] = (steps + noise) * plan.grid
         return Slices(directions, torch.from_numpy(values))
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
@@ -362,13 +365,6 @@ class SlicingMechanism:
         groups = zip(features.split(counts), blocks, strict=True)
         projected = torch.cat([group @ block for group, block in groups])
         return (projected * scale)[torch.argsort(order)]
-
-    def _noisy(self, projected: Tensor) -> np.ndarray:
-        """Round projections to the grid, and add rounded Gaussian noise in steps of the grid."""
-        plan = self.ledger.plan
-        steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
-        noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
-        return (steps + noise) * plan.grid
 
 
 def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:

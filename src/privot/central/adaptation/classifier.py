@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.central.fitting import NetworkSettings
+from privot.central.mixtures import tensors_of
 from privot.central.moments import COUNT, PRODUCT_RADIUS, to_integers, with_constant
 from privot.central.sums import Floats, Integers, Query, Records, SumPlan
 from privot.core.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
@@ -205,7 +206,7 @@ class AdaptedClassifier(Learned):
         fields = stored.fields
         settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
         classifier = Classifier(shape, fields["num_classes"], settings)
-        classifier.load_state_dict({k: torch.from_numpy(v) for k, v in stored.arrays.items()})
+        classifier.load_state_dict(tensors_of(stored.arrays))
         plan = SumPlan.from_dict(fields["plan"])
         return cls(classifier.eval(), plan, fields["releases"], settings, shape)
 
