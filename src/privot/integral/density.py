@@ -388,7 +388,7 @@ class GridReference(ProductReference):
 
 
 @dataclass(frozen=True, repr=False)
-class TabulatedTilt:
+class TabulatedTilt(Tilt):
     """Tilt that is constant on every cell: values (number of cells,), in C order."""
 
     kind: ClassVar[str] = "table"

@@ -52,7 +52,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from privot.core.compiled import compiled
 from privot.core.errors import PrivotError, load_object, require_learning_rate
-from privot.integral.density import Arrays, Axis, Packed
+from privot.integral.density import Arrays, Axis, Packed, Tilt
 from privot.integral.references import Floats, Marginal, Reference
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def fit_network(
 
 
 @dataclass(frozen=True, repr=False)
-class SplineRatio:
+class SplineRatio(Tilt):
     """Tilt of one coordinate, by `values` (cells,) of log p/q₀ + constant at the middles of cells."""
 
     kind: ClassVar[str] = "spline"

@@ -104,7 +104,7 @@ def gain_limit(density: TiltedDensity) -> float:
 
 
 @dataclass(frozen=True, repr=False)
-class FeatureTilt:
+class FeatureTilt(Tilt):
     """Tilt Σ_t θ_t f_t(features(x)): a sum of the log odds of classifiers.
 
     Arguments:
@@ -149,7 +149,7 @@ class FeatureTilt:
 
 
 @dataclass(frozen=True)
-class ConstantTilt:
+class ConstantTilt(Tilt):
     """Tilt of 0 everywhere, by which the density is the reference."""
 
     kind: ClassVar[str] = "constant"
@@ -166,7 +166,7 @@ class ConstantTilt:
 
 
 @dataclass(frozen=True, repr=False)
-class ShiftedTilt:
+class ShiftedTilt(Tilt):
     """Tilt `inner`, with NaN replaced by 0 and limited to ±10⁴, minus the constant `shift`."""
 
     kind: ClassVar[str] = "shifted"

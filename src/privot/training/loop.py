@@ -92,11 +92,7 @@ def train(
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
         seek: Callback with the number of steps already taken, called before the first step.
-        group: Processes that train together. `objective` returns the loss of all their rows, with
-            gradients of this process's rows.
-
-    Returns:
-        The history: step, mean loss, learning rate, mean marginal error and seconds, by row.
+        group: Processes that train together; the loss is of all rows, its gradients of a process's own.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.
