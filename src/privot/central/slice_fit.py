@@ -24,6 +24,11 @@ as the inner product of the residuals of two independent halves of the generated
 would shrink the spread of small batches. Weights are averaged. If the budget runs out early (in a
 resumed run, after a kill wasted releases), the fit continues without new releases, by the mean part
 alone; the published loss then changes nothing. All of this is post-processing.
+
+References:
+    Rakotomamonjy, Ralaivola, *Differentially private sliced Wasserstein distance* (2021).
+    Greenewald, Yu, Wang, Xu, *Privacy without noisy gradients: slicing mechanism for generative model
+    training* (2024).
 """
 
 import math

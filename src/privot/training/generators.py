@@ -164,8 +164,7 @@ class Conditional(nn.Module):
 
     Arguments:
         network: Network N, whose inputs have the dimension of z plus the number of labels.
-        shares: Probability p of each label (num_labels,), public or estimated from private reports;
-            refused if they do not sum to 1.
+        shares: Probabilities p of labels (num_labels,), public or estimated from reports, of sum 1.
 
     Examples:
         >>> generator = Conditional(MLP(latent_dim=2 + 3, num_features=4), torch.ones(3) / 3)

@@ -65,9 +65,7 @@ class StepLimit:
         self._limit, self._start, self._first_seconds = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
-        """Return the number of steps of the whole run, or 0 until it can be estimated.
-
-        Call after every step.
+        """Return the number of steps of the whole run, or 0 until it can be estimated; call every step.
 
         Arguments:
             step: Number of steps done, including those before this run began.
