@@ -150,7 +150,7 @@ class SliceSettings(NetworkSettings):
         return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
 
     @property
-    def features(self) -> dict[str, Any]:
+    def record_options(self) -> dict[str, Any]:
         """Options of the record map, for `records_of`."""
         return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
@@ -190,7 +190,7 @@ class SliceFit(CentralFit):
     records: FeatureRecords
 
     def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
-        self.records = records_of(schema, **settings.features)
+        self.records = records_of(schema, **settings.record_options)
         self.settings, self.budget = settings, budget
 
     def plan(self) -> SlicePlan:
@@ -249,7 +249,7 @@ class LearnedModules(nn.Module):
         learned: Modules of the checkpoint, by name.
     """
 
-    spent: Tensor
+    spent: Tensor  # number of releases that were counted
 
     def __init__(self, **learned: nn.Module) -> None:
         super().__init__()

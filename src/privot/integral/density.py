@@ -186,7 +186,7 @@ class TiltedDensity:
 
     @property
     def acceptance_floor(self) -> float:
-        """Public lower bound e^(z₋ − high) of the probability that a proposal is accepted."""
+        """Public lower bound e^(z₋ − high) on the probability that a proposal is accepted."""
         return math.exp(-self._log_envelope)
 
     def log_tilt(self, x: Any, /) -> Floats:
@@ -234,7 +234,7 @@ class TiltedDensity:
         return np.concatenate(drawn)[:n]
 
     def shortfall(self, proposals: int) -> float:
-        """Return (1 − acceptance_floor)^proposals, a bound of the total variation of draws from q."""
+        """Return (1 − acceptance_floor)^proposals, a bound on the total variation of draws from q."""
         require_count("proposals", proposals, _MAX_FIXED, "more are beyond memory")
         return math.exp(proposals * self._log_rejection)
 

@@ -99,7 +99,7 @@ class DrawPlan:
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """Return ε of one draw, rounded down so that all together stay within ε."""
+    """Return ε of one draw, rounded down so that all stay within ε; refuse both or neither."""
     draws = _require_draws(draws)
     if epsilon is None and epsilon_per_draw is not None:
         require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
@@ -218,7 +218,7 @@ class IntegralModel(Learned):
 
     @property
     def proven_gain(self) -> float:
-        """Lower bound of the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
+        """Lower bound on the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
         coefficients = getattr(self.density.tilt, "coefficients", ())
         return total_gain(coefficients[: len(self.edges)], self.edges)
 

@@ -1,4 +1,4 @@
-r"""Tilts: learned, constant, shifted and summed log density ratios; and lower bounds of boosting's gain.
+r"""Tilts: learned, constant, shifted and summed log density ratios; and lower bounds on boosting's gain.
 
 **Tilts.** By default (`fit_log_ratio`), the log density ratio of one continuous coordinate is a
 penalized spline, and any other the log odds of a network that distinguishes records from draws of the
@@ -80,7 +80,7 @@ class Edges:
 
 
 def gain(theta: float, edges: Edges) -> float:
-    """Return a lower bound, in nats, of the decrease of KL(P‖·) in a round with coefficient θ in (0, ∞).
+    """Return a lower bound, in nats, on the decrease of KL(P‖·) in a round with coefficient θ in (0, ∞).
 
     Examples:
         >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
@@ -94,7 +94,7 @@ def gain(theta: float, edges: Edges) -> float:
 
 
 def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
-    """Return a lower bound, in nats, of the gain of all rounds together: the sum of `gain`."""
+    """Return a lower bound, in nats, on the gain of all rounds together: the sum of `gain`."""
     return sum(gain(theta, edge) for theta, edge in zip(thetas, edges, strict=True))
 
 
