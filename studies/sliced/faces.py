@@ -69,7 +69,7 @@ def noise_of(people: int, settings: SliceSettings, epsilon: float = EPSILON) -> 
 
     That is the paper's unit, whose records have norm ½; here they have norm 1.
     """
-    records = records_of(SCHEMA, **settings.features)
+    records = records_of(SCHEMA, **settings.record_options)
     return settings.plan(epsilon, DELTA, people, records).stddev / 2
 
 

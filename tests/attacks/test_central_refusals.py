@@ -159,8 +159,8 @@ def test_records_that_cannot_be_are_refused_before_noise_is_sought(
 @pytest.mark.parametrize(
     ("values", "labels", "message"),
     [
-        (PIXELS, CLASSES + 0.7, "labels hold what is no class of num_labels 2"),
-        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold what is no class"),
+        (PIXELS, CLASSES + 0.7, "labels hold values that are no class of num_labels 2"),
+        (PIXELS, np.where(CLASSES, np.nan, 0.0), "labels hold values that are no class"),
         (PIXELS, CLASSES - 1, "give whole numbers from 0 to 1"),
         (PIXELS, CLASSES[1:], r"labels of shape \(199,\) do not fit 200 records"),
         (PIXELS, CLASSES.astype(str), "labels are of <U21: give an array of numbers"),
@@ -211,10 +211,10 @@ def test_what_it_buys_is_a_bound_that_is_reached():
 @pytest.mark.parametrize(
     ("column", "marginal", "message"),
     [
-        ("age", Normal(40, 10, 18, 90), "leaves out some of what the schema allows"),
-        ("age", Uniform(0, 99), "leaves out some"),
-        ("age", Categorical((0.5, 0.5)), "leaves out some"),
-        ("place", Uniform(0, 1), "a vector's cannot be declared"),
+        ("age", Normal(40, 10, 18, 90), "excludes some values that the schema allows"),
+        ("age", Uniform(0, 99), "excludes some values"),
+        ("age", Categorical((0.5, 0.5)), "excludes some values"),
+        ("place", Uniform(0, 1), "a vector, cannot be declared"),
     ],
 )
 def test_a_marginal_holds_all_that_a_column_may_be(column, marginal, message):

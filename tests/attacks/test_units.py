@@ -111,7 +111,7 @@ def test_a_plan_for_persons_releases_nothing_of_visits():
         )
 
     wrong = SlicePlan.calibrate(8.0, 1e-3, 4, persons)
-    with pytest.raises(PrivotError, match="promises per person, a record belongs to one visit"):
+    with pytest.raises(PrivotError, match="protects a person, but a record belongs to a visit"):
         SlicingMechanism(*records.encode(VISITS), records, Ledger(wrong))
     with pytest.raises(PrivotError, match="unit"):
         image_schema((4, 4), unit="")

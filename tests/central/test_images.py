@@ -64,5 +64,5 @@ def test_images_refuse(changes, message):
 )
 def test_images_have_one_label_at_most(beside):
     columns = image_schema((4, 4)).to_dict()["columns"] | beside
-    with pytest.raises(PrivotError, match="one of categories beside it"):
+    with pytest.raises(PrivotError, match="at most one column of categories"):
         records_of(Schema.from_dict({"columns": columns}))

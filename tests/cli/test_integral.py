@@ -81,7 +81,7 @@ def test_the_budget_ends(folder):
         (
             ["fit", "people.csv", "--schema", "schema.toml", "--draws", 1, "--epsilon", 500,
              "-o", "other"],
-            "envelope",
+            "proposals",
         ),
     ],
 )  # fmt: skip

@@ -158,7 +158,7 @@ def test_what_cannot_be_done_is_refused():
         clip_ratio(records, own, 1.0, ClippedRatioSettings(normalizer="exact"))
     with pytest.raises(PrivotError, match="one continuous coordinate"):
         clip_ratio(records, own, 1.0, ClippedRatioSettings(estimator="spline"))
-    with pytest.raises(PrivotError, match="leave nothing of epsilon"):
+    with pytest.raises(PrivotError, match="are too few for epsilon"):
         settings = ClippedRatioSettings(normalizer="estimated", normalizer_draws=100)
         clip_ratio(records, REFERENCE, 0.1, settings)
     with pytest.raises(PrivotError, match="below 1e-06"):

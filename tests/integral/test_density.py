@@ -121,8 +121,8 @@ def test_whatever_a_tilt_returns_is_clipped():
     [
         (lambda: wave(1.0, -1.0), "no interval"),
         (lambda: wave(-math.inf, 1.0), "no interval"),
-        (lambda: wave(-20.0, 20.0), "envelope may take"),
-        (lambda: wave(-1e300, 1e300), "envelope may take"),
+        (lambda: wave(-20.0, 20.0), "draw may take"),
+        (lambda: wave(-1e300, 1e300), "draw may take"),
         (lambda: wave().draw(-1), "negative"),
         (lambda: wave().draw(1, proposals=0), "proposals 0 cannot be"),
         (lambda: wave().proposals_for(0.0), "shortfall"),

@@ -151,7 +151,7 @@ def test_refusals(call, message):
 
 def test_own_reference_must_come_back(tmp_path):
     fit(ClippedRatioSettings(network=QUICK), OWN).save(tmp_path / "secret")
-    with pytest.raises(PrivotError, match="reference of your own"):
+    with pytest.raises(PrivotError, match="custom reference"):
         IntegralModel.load(tmp_path / "secret")
 
 

@@ -129,7 +129,7 @@ def vector(declared):
             lambda: RecordSpace(SCHEMA, {"sex": Categorical((0.2, 0.3, 0.5))}).reference,
             "has 3 values",
         ),
-        (lambda: RecordSpace(vector("radius = 1.0")), "in a ball"),
+        (lambda: RecordSpace(vector("radius = 1.0")), "has no bounds"),
         (lambda: RecordSpace(vector("bounds = [[0, 1], [0, 2]]\nnullable = true")), "be missing"),
     ],
 )

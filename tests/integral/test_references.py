@@ -70,7 +70,7 @@ class TestCustom(ReferenceLaws):
             lambda: CustomReference(1, lambda n, rng: rng.random((n + 1, 1)), len).sample(
                 3, np.random.default_rng(0)
             ),
-            "gave 4 draws for n = 3",
+            "made 4 draws for n = 3",
         ),
     ],
 )

@@ -1,20 +1,17 @@
-"""Fits of a curator's records by noisy sums or noisy slices, and their models.
+"""Fits of models to a curator's records, by noisy sums or noisy slices.
 
-Only a mechanism reads records; all other code reads releases. So a model has the guarantee of its plan,
-however it is learned (post-processing), and the whole folder of a model may be published. Durations,
-which depend on raw records, are only in checkpoints, which stay with the curator.
+A fit learns only from releases of a mechanism. So a model has the guarantee of their plan, however it is
+learned (post-processing), and its whole folder may be published. Durations, which depend on raw records,
+are only in checkpoints, which stay with the curator.
 
-- **Sums** of all records (`privot.central.sums`) are released in a few rounds: the least noisy estimates
-  of means and products of a few coordinates.
-- **Slices** of batches (`privot.central.slices`) are released at each of thousands of steps, to train a
-  network on a distance between distributions.
-
-Each kind of records has three parts: a `RecordMap`, which encodes rows of a schema; a `CentralFit`,
-which plans releases for it and learns from them; and a `Law`, which draws rows.
+**Sums** of all records (`privot.central.sums`), released in a few rounds, are the least noisy estimates
+of means and products of a few coordinates. **Slices** of batches (`privot.central.slices`), released at
+each of thousands of steps, train a network. Each kind of records has three classes: a `RecordMap`
+encodes rows of a schema, a `CentralFit` plans releases and learns from them, and a `Law` samples rows.
 
 **Resuming.** The checkpoint contains the state of training, or the releases. The ledger is a separate
 file that counts each release before it is made (`privot.privacy.ledger`). After a kill, releases that
-were counted remain spent even if their effect was lost. Losses in the history are functions of releases.
+were counted remain spent even if their effect was lost.
 """
 
 from abc import ABC, abstractmethod
@@ -71,8 +68,7 @@ PIECE = 16_384  # rows sampled at once
 _DEFAULT_DELTA = 1e-5
 # Places: maximum number of halvings of each axis of the box, by the number of coordinates.
 PLACE_DEPTHS = {1: 10, 2: 7, 3: 5}
-# Names of classes that are imported on use, since most need PyTorch: the fit by sums of each kind of
-# records, the fit by slices (None), and the law and the record map of each kind of model.
+# Classes are imported on use: most need PyTorch. Fits by kind of records; None is the fit by slices.
 _FITS = {
     "images": "privot.central.mixture_fit:ImageFit",
     "images at once": "privot.central.mixture_fit:ImageRoundFit",
@@ -81,6 +77,7 @@ _FITS = {
     "places": "privot.central.pyramid:PlaceFit",
     None: "privot.central.slice_fit:SliceFit",
 }
+# The law and the record map of each kind of model.
 _LAWS = {
     "classes": ("privot.central.table_fit:TableMixture", "privot.central.table_fit:CodedRecords"),
     "pyramid": ("privot.central.pyramid:PlaceDensity", "privot.central.pyramid:PlaceRecords"),
@@ -92,7 +89,7 @@ _LAWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a fit; integers are checked against the limits `most`.
+    """Base of the settings of a fit; values out of range are refused.
 
     Arguments:
         seed: Seed of random starts and other public draws; never of noise.
@@ -101,24 +98,24 @@ class Settings:
     seed: int = 0
 
     # Largest value of each integer; the smallest is 1. Where the default is None, None is allowed.
-    most: ClassVar[dict[str, int]] = {}
+    maxima: ClassVar[dict[str, int]] = {}
 
     def __post_init__(self) -> None:
-        for name, most in self.most.items():
+        for name, maximum in self.maxima.items():
             value = getattr(self, name)
             if value is not None or getattr(type(self), name, 0) is not None:
-                object.__setattr__(self, name, require_count(name, value, most))
+                object.__setattr__(self, name, require_count(name, value, maximum))
         object.__setattr__(self, "seed", require_seed(self.seed))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSettings(Settings):
-    """Settings of a fit that trains a network.
+    """Base of the settings of a fit that trains a network.
 
     Arguments:
         hidden: Widths of the network's hidden layers.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay of the moving average of the weights.
+        learning_rate: Peak learning rate of Adam, positive.
+        averaging: Decay per step of the moving average of the weights, in [0, 1).
     """
 
     hidden: tuple[int, ...] = (256, 256)
@@ -133,15 +130,15 @@ class NetworkSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SumSettings(Settings):
-    """Settings of a fit by noisy sums; None means chosen from public numbers.
+    """Settings of a fit by noisy sums; where one is None, the fit chooses it from public numbers.
 
     Arguments:
         components: Number of components of each label's mixture (images, vectors).
         low_pass: Number of frequencies of components' means, along each axis (images).
         residual_low_pass: Number of frequencies of covariances within components, along each axis
             (images).
-        norm: Norm to which a record is clipped, relative to that of a white image, or to the largest
-            norm of a vector in the scaled box.
+        norm: Norm to which a record is clipped, in (0, 1], relative to the norm of a white image or the
+            largest norm of a vector in the scaled box.
         classes: Number of latent classes (tables); by default as many as the releases support.
 
     Examples:
@@ -155,25 +152,25 @@ class SumSettings(Settings):
     norm: float = 0.5
     classes: int | None = None
 
-    most: ClassVar[dict[str, int]] = dict.fromkeys(
+    maxima: ClassVar[dict[str, int]] = dict.fromkeys(
         ("components", "low_pass", "residual_low_pass", "classes"), MOST_STEPS
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 < self.norm <= 1:
-            raise PrivotError(f"norm {self.norm}: give a share of a white image's, up to 1")
+            raise PrivotError(f"norm {self.norm} is not in (0, 1]: give a share, such as 0.5")
 
 
 def coded_column(schema: Schema, name: str) -> CodedColumn | None:
-    """Return a column whose values rows represent by codes; None for numbers in a box."""
+    """Return the column `name` if its values are encoded as codes; None if as numbers in a box."""
     column = schema.columns[name]
     as_codes = column.domain is None or (column.nullable and column.is_number)
     return schema.coded[name] if as_codes else None
 
 
 def unit_rows(schema: Schema, table: pa.Table) -> NDArray[np.float64]:
-    """Return rows (n, p) in [0, 1]: one-hot codes, and numbers by their bounds, clipped."""
+    """Encode rows as coordinates (n, p) in [0, 1]: one-hot codes, and numbers clipped to bounds."""
     parts = []
     for name in schema.columns:
         if column := coded_column(schema, name):
@@ -206,13 +203,14 @@ class RecordMap(ABC):
 
     @abstractmethod
     def encode(self, table: pa.Table) -> tuple[Any, ...]:
-        """Return arrays or tensors whose first axis has length n, for n rows."""
+        """Encode n rows as arrays or tensors whose first axis has length n."""
 
     def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
-        """Return a mask (num_labels,) of the labels that meet a condition, 1.0 or 0.0.
+        """Return a mask (num_labels,): 1.0 for labels that meet a condition, 0.0 for the others.
 
         Raises:
-            PrivotError: for another column, or a value that the schema does not declare.
+            PrivotError: if the condition names another column than the label, no value, or a value that
+                the schema does not declare.
         """
         if others := [name for name in where if name != self.label]:
             raise PrivotError(
@@ -228,7 +226,7 @@ class RecordMap(ABC):
         return allowed
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the map's fields as plain values, from which it can be built again."""
+        """Return plain values from which the map can be built again."""
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # all are dataclasses
         return {name: getattr(self, name) for name in names} | {"schema": self.schema.to_dict()}
 
@@ -242,7 +240,7 @@ class Law(ABC):
     def pieces(
         self, records: Any, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """Sample records that meet a condition, and yield them in pieces."""
+        """Sample rows that meet the condition `where`, and yield tables of at most `PIECE` rows."""
 
     def fields(self) -> dict[str, Any]:
         """Return plain values that `build` needs in addition to the arrays."""
@@ -250,20 +248,18 @@ class Law(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the numbers of the law by name."""
+        """Return the parameters of the law as named arrays."""
 
     @classmethod
     @abstractmethod
     def build(
         cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Build the law of these fields and arrays."""
+        """Build the law from its record map, its `fields` and its `arrays`."""
 
 
 class CentralFit(ABC):
     """Fit of one kind of records by one method.
-
-    Settings that are None are chosen from public numbers alone.
 
     Arguments:
         schema: Schema of the records.
@@ -288,7 +284,7 @@ class CentralFit(ABC):
         """
 
     def chunks(self, source: RecordBatches) -> Chunks:
-        """Return the records in encoded chunks, which every pass reads anew."""
+        """Return a function whose every call reads the records and yields them encoded, in chunks."""
 
         def encode(table: pa.Table) -> Records:
             self.records.schema.check_table(table)
@@ -300,7 +296,11 @@ class CentralFit(ABC):
     def learn(
         self, chunks: Chunks, ledger: Ledger[Any], state: Checkpoint, progress: Progress | None
     ) -> tuple[Law, History | None]:
-        """Learn the law of private records, as `chunks` returns them, through releases of the plan."""
+        """Learn the law of the records that `chunks` yields, from releases of the ledger's plan.
+
+        Returns:
+            The law, and the loss by step, which is None for a fit by sums.
+        """
 
 
 class SumFit(CentralFit):
@@ -321,10 +321,10 @@ class SumFit(CentralFit):
 
 
 class OneSumFit(SumFit):
-    """The fit of one kind of records by a single round.
+    """Fit of one kind of records by a single round.
 
     Attributes:
-        query: The round's query, a function of public numbers.
+        query: Query of the round, a function of public numbers.
     """
 
     query: Query
@@ -334,16 +334,17 @@ class OneSumFit(SumFit):
 
     @abstractmethod
     def law(self, released: NoisySums) -> Law:
-        """Estimate the law of the records from the answer to the query, whoever summed it.
-
-        Arguments:
-            released: Sums whose noise is Gaussian, of the standard deviation that it states.
-        """
+        """Estimate the law of the records from noisy sums: of the mechanism, or of several servers."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LawModel(Model):
-    """Base of models that consist of a law, from which records are sampled, and their public map."""
+    """Model that samples records from a law.
+
+    Arguments:
+        law: Law of the encoded records.
+        records: Public map between rows of the schema and encoded records.
+    """
 
     law: Law
     records: RecordMap
@@ -356,7 +357,7 @@ class LawModel(Model):
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Model`; `where` may name any column of a table of codes, else the label."""
+        """See `Model`; the kind of law determines which columns `where` may name."""
         return self.law.pieces(self.records, num_rows, rng, where)
 
     def fields(self) -> dict[str, Any]:
@@ -400,8 +401,9 @@ class CentralModel(LawModel):
     def build(cls, stored: Stored) -> Self:
         fields = stored.fields
         records, law = stored_law(fields["records"], fields["law"], stored.arrays)
-        place = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"
-        plan = load_object(f"privot.central.{place}", "a model's plan").from_dict(fields["plan"])
+        name = "slices:SlicePlan" if "accounting" in fields["plan"] else "sums:SumPlan"
+        plan_class = load_object(f"privot.central.{name}", "a model's plan")
+        plan = plan_class.from_dict(fields["plan"])
         return cls(law, records, plan, fields["releases"], fields["made_with"], stored.history)
 
 
@@ -419,15 +421,15 @@ def fit(
     """Learn a model of private records from noisy sums or slices, with (ε, δ)-differential privacy.
 
     Arguments:
-        table: Private records: a table (pandas, polars, pyarrow, dict), the path of one, or what
-            `raw_records` returns. Sums read Parquet, a file or a folder, in batches, once a round.
+        table: Private records: a table (pandas, polars, pyarrow, dict), the path of one, or the result
+            of `raw_records`. Sums read Parquet, a file or a folder, in batches, once a round.
         schema: Schema of a table's columns, or of images and their label.
-        epsilon: ε of the whole run; left out if the schema promises one, with `where = "central"`.
-        delta: δ of the whole run, 1e-5 by default; left out likewise.
+        epsilon: ε of the whole run; omitted if the schema promises ε, with `where = "central"`.
+        delta: δ of the whole run, 1e-5 by default; omitted if the schema promises ε.
         method: `"sums"` for a mixture or a map fitted to a few noisy sums of all records, `"slices"` for
             a network trained on noisy slices of batches, or `SumSettings` or `SliceSettings` for other
-            settings. By default sums if the schema allows them: a schema of images, of one place, of
-            vectors in boxes with at most one column of codes, or of columns with codes or numbers alone.
+            settings. The default is sums if the schema allows them, otherwise slices. Sums learn images,
+            one place, vectors in boxes with one column of codes at most, or tables of codes and numbers.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
             Without it, the ledger is in memory and the run cannot be resumed. In both cases the run is
             entered in the account of its records, and the curator is warned of earlier runs.
@@ -449,30 +451,33 @@ def fit(
     settings = settings_of(method, schema)
     source = raw_records(table, schema)
     budget = _budget(schema, epsilon, delta, source.num_rows or 0)
-    fitted = fit_of(schema, settings, budget)
-    chunks = fitted.chunks(source)  # slices refuse records here, before minutes are spent on a plan
-    plan = fitted.plan()
+    central_fit = fit_of(schema, settings, budget)
+    chunks = central_fit.chunks(source)  # slices refuse records here, before minutes of calibration
+    plan = central_fit.plan()
     path = None if checkpoint is None else Path(checkpoint)
     ledger = open_ledger(plan, path, resume)
     state = Checkpoint(path, {"ledger": ledger.id}, resume)
     try:
-        law, history = fitted.learn(chunks, ledger, state, progress)
+        law, history = central_fit.learn(chunks, ledger, state, progress)
     finally:
         ledger.close()
-    given = {"epsilon": budget.epsilon, "delta": budget.delta}
-    made_with = given | asdict(settings) | {"estimator": law.kind}
-    return CentralModel(law, fitted.records, plan, ledger.spent, made_with, history)
+    privacy = {"epsilon": budget.epsilon, "delta": budget.delta}
+    made_with = privacy | asdict(settings) | {"estimator": law.kind}
+    return CentralModel(law, central_fit.records, plan, ledger.spent, made_with, history)
 
 
 def fit_of(
     schema: Schema, settings: "SumSettings | SliceSettings", budget: Budget, one_round: bool = False
 ) -> CentralFit:
-    """Return the fit of a schema's records by the method of these settings, in one round if it can."""
+    """Build the fit of a schema's records by the method that the settings belong to.
+
+    With `one_round`, images are fitted by one round instead of several, with less accuracy.
+    """
     kind: str | None = kind_of_records(schema) if isinstance(settings, SumSettings) else None
     if one_round and kind == "images":
         kind = "images at once"
-    fitted: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
-    return fitted
+    central_fit: CentralFit = load_object(_FITS[kind], "this fit")(schema, settings, budget)
+    return central_fit
 
 
 def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) -> tuple[Any, Any]:
@@ -480,23 +485,21 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
     map_fields, law_fields = dict(records), dict(law)
     kind = law_fields.pop("kind")
     schema = Schema.from_dict(map_fields.pop("schema"))
-    law_class, map_class = (
-        load_object(place, f"a model of kind {kind!r}") for place in _LAWS[kind]
-    )
+    law_class, map_class = (load_object(name, f"a model of kind {kind!r}") for name in _LAWS[kind])
     record_map = map_class(schema, **map_fields)
     return record_map, law_class.build(record_map, law_fields, arrays)
 
 
 def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
-    """Return the budget of a run, by the schema's promise or by ε and δ; refuse both, and neither."""
+    """Return the budget of a run from the schema's promise, or from ε and δ; refuse both or neither."""
     if schema.promise is None and epsilon is not None:
         return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)
     promise = promise_or_epsilon(schema.promise, epsilon, delta, " and where = 'central'")
-    assert promise is not None  # as ε is missing otherwise
+    assert promise is not None  # without a promise, ε is missing here, which was refused
     if promise.where != "central":
         raise PrivotError(
-            f"where is {promise.where!r}, where no curator sees records: learn from what was sent "
-            "there, or promise 'central'"
+            f"where is {promise.where!r}, where no curator sees records: learn from the reports "
+            "sent there, or promise 'central'"
         )
     if promise.people is not None and records < promise.people:
         raise PrivotError(
@@ -516,7 +519,7 @@ def raw_records(data: Any, schema: Schema, form: RecordForm = COMMA_SEPARATED) -
 
 
 def raw_table(data: Any, schema: Schema, form: RecordForm = COMMA_SEPARATED) -> pa.Table:
-    """Read a curator's records, a table or its file, and check them against the schema."""
+    """Read a curator's records, a table or its file; refuse releases, and rows that break the schema."""
     table = read_table(data, schema, form) if isinstance(data, str | Path) else as_table(data)
     if METADATA_KEY in (table.schema.metadata or {}):
         raise PrivotError(
@@ -530,7 +533,7 @@ def raw_table(data: Any, schema: Schema, form: RecordForm = COMMA_SEPARATED) -> 
 def settings_of(
     method: "Method | SumSettings | SliceSettings | None", schema: Schema
 ) -> "SumSettings | SliceSettings":
-    """Return the settings of a method given by name, by settings, or by default for the schema.
+    """Return the settings of a method: those given, or the defaults of the named or default method.
 
     Raises:
         PrivotError: for an unknown name, or sums of a schema that they cannot learn.
@@ -553,7 +556,7 @@ def settings_of(
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "places"] | None:
-    """Return the kind of records of a schema for a fit by sums; None if sums cannot learn them."""
+    """Classify the records of a schema for a fit by sums; None if sums cannot learn them."""
     if schema.images:
         return "images"
     if len(schema.columns) == 1 and any(map(_is_place, schema.vectors.values())):
@@ -569,7 +572,7 @@ def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "p
 
 
 def _is_place(column: PointColumn) -> bool:
-    """Say whether a column is a vector of few coordinates in a box, without bins of its own."""
+    """Return whether a column is a vector of 1 to 3 coordinates in a box, without declared bins."""
     domain = column.domain
     return (
         isinstance(domain, Box) and domain.dimension in PLACE_DEPTHS and not column.declares_codes

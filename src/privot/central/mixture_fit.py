@@ -1,27 +1,28 @@
-r"""Mixtures of labeled images and of labeled vectors, fitted by rounds of noisy sums.
+r"""Fits of mixtures to labeled images and to labeled vectors, by rounds of noisy sums.
 
 **Images** take four rounds, or only rounds 1 and 4 if a label has a single component:
 
-1. Pixel sums of each label: its mean and its number of images.
-2. Second moments of residuals in few low frequencies: each label's covariance. Images are sampled from
-   these Gaussians, and k-means on the *samples* gives first centers (post-processing).
-3. One step of Lloyd's algorithm: the pixel sums of every component give its new center. Each coefficient
-   of a center is shrunk to its label's mean according to its noise (empirical Bayes).
-4. Second moments of residuals: each label's covariance within components.
+1. Pixel sums by label estimate each label's mean and its number of images.
+2. Second moments of residuals, in few low frequencies, estimate each label's covariance. Images are
+   sampled from these Gaussians, and k-means on the *samples* finds first centers (post-processing).
+3. Pixel sums by component estimate new centers, one step of Lloyd's algorithm. Each coefficient of a
+   center is shrunk to its label's mean according to its noise (empirical Bayes).
+4. Second moments of residuals estimate each label's covariance within components.
 
-**Images in one round**, which two servers sum (`privot.aggregated`): second moments of all images in
-low frequencies, with sums and counts of each label (`LabeledProducts`). Each label has one component
-and its own mean; all share the covariance of all images less that of the means.
+**Images in one round**, as two servers sum them (`privot.aggregated`): the round releases second moments
+of all images in low frequencies, and sums and counts by label (`LabeledProducts`). Each label has one
+component with its own mean. All have the same covariance: that of all images minus that of the means.
 
 **Vectors** take two rounds:
 
-1. Count, mean and covariance of each label (`privot.central.moments`). Points are sampled from these
-   Gaussians, and k-means on the *samples* gives centers (post-processing).
-2. Count, mean and covariance of every component, the cell of a center. Residuals are small, and so is
-   their noise: they are clipped to 1.25 times the mean norm of sampled residuals in the widest label.
+1. Moments of each label estimate its count, mean and covariance (`privot.central.moments`). Points are
+   sampled from these Gaussians, and k-means on the *samples* finds centers (post-processing).
+2. Moments of residuals from the nearest center estimate the count, mean and covariance of every
+   component. Residuals, and so their noise, are small: they are clipped to 1.25 times the mean norm of
+   sampled residuals in the widest label.
 
 The noise of every released number has a public standard deviation. According to it, means of components
-are shrunk to the centers of round 1, and covariances to their average.
+are shrunk to the centers found by k-means, and covariances to their average.
 
 **Privacy review.** Adjacency `replace_one`; rounds are Gaussian mechanisms and compose exactly
 (`privot.central.sums`). Everything here is a function of releases and of public numbers: the schema, ε,
@@ -34,7 +35,6 @@ References:
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,16 +58,15 @@ from privot.training.parallel import threads_for
 _DRAWN = 200  # samples of a component, by which k-means finds first centers
 _PASSES = 10  # iterations of k-means
 _MAX_COMPONENTS = 20
-# Largest planned noise of a label's mean: on a pixel, in units of white, or on a coordinate of a
-# vector, in units of half its range.
+# Largest planned noise of a label's mean: of a pixel in [0, 1], or of a coordinate in [−1, 1].
 _MAX_NOISE = 0.35
 _MIN_SIZE = 20.0  # smallest number of images by which a component's sums are divided
 
 # Images in rounds: how settings grow with the signal s, and how the rounds share μ² (see `ImageFit`).
 _ONE_COMPONENT, _PER_COMPONENT, _PER_FREQUENCY = 1200.0, 600.0, 2000.0
 _FREQUENCIES, _FIRST_FREQUENCIES, _MAX_FREQUENCIES = 14, 7, 18
-_RESIDUAL_NORM = 0.25  # of a white image
-_SHARES_OF_ONE = 0.35, 0.65  # means, covariances
+_RESIDUAL_NORM = 0.25  # relative to the norm of a white image
+_SHARES_OF_ONE = 0.35, 0.65  # for one component: rounds 1 and 4
 _SHARES_OF_SEVERAL = 0.05, 0.15, 1 - 0.05 - 0.15 - 0.45, 0.45
 # Images in one round: largest number of frequencies along each axis, for one channel.
 _FREQUENCIES_AT_ONCE = 16
@@ -83,18 +82,17 @@ class ImageFit(SumFit):
     r"""Fit of labeled images; settings that are None follow from ε, δ and the number of images.
 
     The signal-to-noise ratio of a label's mean grows with $s = μ n/\text{labels}$, μ = Δ/σ of the whole
-    run. Up to s = 1200 there is one component, and one more for every 600 above. Residuals have 14
-    frequencies along each axis, and one more for every 2000 above s = 1200, up to 18. More frequencies
-    improve classifiers of clothes (texture), slightly worsen those of digits (blurred edges), and help
-    less where noise is large. Means have 14 frequencies for any s. These numbers and the shares of μ²
-    were chosen on held-out *training* images of two data sets at ε = 1 and 10. One exception: that 14
-    frequencies suffice at ε = 1 was first observed on test images, and then confirmed on held-out ones.
-    All choices depend on public numbers alone.
+    run. Up to s = 1200 a label has one component, and one more for every 600 above, up to 20. Residuals
+    have 14 frequencies along each axis, and one more for every 2000 above s = 1200, up to 18. Means have
+    14 frequencies for any s. More frequencies improve classifiers of clothes (texture), slightly worsen
+    those of digits (blurred edges), and help less where noise is large. These numbers and the shares of
+    μ² were chosen on held-out *training* images of two data sets at ε = 1 and 10. One exception: that 14
+    frequencies suffice at ε = 1 was first observed on test images, then confirmed on held-out ones.
 
     Attributes:
         components: Number K of components of each label.
         low_pass: Number of frequencies of components' means, along each axis.
-        residual_low_pass: Number of frequencies of covariances within components.
+        residual_low_pass: Number of frequencies of covariances within components, along each axis.
         norm: Norm to which an image is clipped, for pixels in [0, 1].
         residual_norm: Norm to which a residual is clipped.
     """
@@ -124,7 +122,7 @@ class ImageFit(SumFit):
         return _SHARES_OF_ONE if self.components == 1 else _SHARES_OF_SEVERAL
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise in the retained frequencies may be .35 of white on every pixel."""
+        """See `CentralFit`; refuse noise of a label's mean above .35 on pixels, in its frequencies."""
         plan, images = self.budget.plan(self.shares), self.records
         query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)  # share of variance
@@ -140,8 +138,8 @@ class ImageFit(SumFit):
         centers, counts = self._release_centers(rounds, origin)
         if self.components > 1:
             roots = self._release_covariances(rounds, centers, counts, self._coarse)
-            labels = zip(centers[:, 0], roots, strict=True)
-            centers = np.array([self._first_centers(mean, root, rng) for mean, root in labels])
+            moments = zip(centers[:, 0], roots, strict=True)
+            centers = np.array([self._first_centers(mean, root, rng) for mean, root in moments])
             centers, counts = self._release_centers(rounds, centers)
         roots = self._release_covariances(rounds, centers, counts, self._residual)
         return ImageMixture.of(self.records, self._pixels(centers), counts, self._residual, roots)
@@ -173,7 +171,7 @@ class ImageFit(SumFit):
         return _roots(shrink_covariances(noisy, errors, low.squared_frequencies), 0.0)
 
     def _first_centers(self, mean: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-        """Return centers (K, p) by k-means on images sampled from a label's Gaussian."""
+        """Return centers (K, p), found by k-means on images sampled from a label's Gaussian."""
         noise = rng.standard_normal((_DRAWN * self.components, len(root))) @ root.T
         drawn = _to_pixels(self._fine, mean[None]) + _to_pixels(self._coarse, noise)
         points = _to_coordinates(self._fine, np.clip(drawn, 0.0, 1.0))
@@ -183,10 +181,9 @@ class ImageFit(SumFit):
 class ImageRoundFit(OneSumFit):
     """Fit of labeled images by one round, for sums that several servers compute.
 
-    Images have 16 frequencies along each axis, or as many fewer as leave at most 256 numbers for all
-    channels. This number and the query's weights and norm were chosen on held-out *training* images of
-    two data sets at ε = 1, with the noise of two servers; they depend on nothing else, so that devices
-    know them from the schema alone.
+    Images have 16 frequencies along each axis, or fewer, so that all channels have at most 256 numbers.
+    This number and the query's weights and norm were chosen on held-out *training* images of two data
+    sets at ε = 1, with the noise of two servers. They depend on the schema alone, which devices know.
 
     Raises:
         PrivotError: if settings other than the seed are given.
@@ -198,17 +195,17 @@ class ImageRoundFit(OneSumFit):
     def __init__(self, schema: Schema, settings: SumSettings, budget: Budget) -> None:
         if replace(settings, seed=0) != SumSettings():
             raise PrivotError(
-                f"{settings}: devices have summed by the default ones; give a seed, or none"
+                f"{settings}: devices have summed by the default ones; give a seed alone"
             )
         self.records = images = ImageRecords(schema, degree=1)
         self.budget, self.settings = budget, settings
         channels, (height, width) = math.prod(images.shape[:-2]), images.shape[-2:]
-        most = max(int(_FREQUENCIES_AT_ONCE / math.sqrt(channels)), 1)
-        low = ImageRecords(schema, low_pass=min(most, height, width), degree=1)
+        low_pass = max(int(_FREQUENCIES_AT_ONCE / math.sqrt(channels)), 1)
+        low = ImageRecords(schema, low_pass=min(low_pass, height, width), degree=1)
         self.query = LabeledProducts(low, settings.norm * math.sqrt(images.outputs))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise of a label's mean may be .35 of white on every pixel."""
+        """See `CentralFit`; refuse noise of a label's mean above .35 on pixels."""
         plan, query = self.budget.plan((1.0,)), self.query
         # Root mean square over all pixels; sums of frequencies are divided by their weights.
         share = (query.weights**-2.0).sum() / self.records.outputs
@@ -234,7 +231,7 @@ class VectorFit(SumFit):
     r"""Fit of labeled vectors; settings that are None follow from ε, δ and the number of rows.
 
     A covariance of d coordinates is estimated well if $s = μ n/\text{labels}$, μ = Δ/σ of the whole run,
-    is several times d: there is a component for every 32 d of s, up to 20.
+    is several times d. So a label has one component for every 32 d of s, at least 1 and at most 20.
 
     Attributes:
         components: Number K of components of each label.
@@ -253,53 +250,44 @@ class VectorFit(SumFit):
         self._origin = np.zeros((vectors.num_labels, 1, vectors.dimension))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise of a label's mean may be .35 of half a coordinate's range."""
+        """See `CentralFit`; refuse noise of a label's mean above .35 of half a coordinate's range."""
         plan, query = self.budget.plan(_SHARES), LiftedProducts(self._origin, self.norm)
         error = query.sum_error(plan.released_stddev(query))
-        place = "of half its range on every coordinate"
-        _require_clear_means(self, error, "rows", place, "fewer coordinates")
+        scope = "of half its range on every coordinate"
+        _require_clear_means(self, error, "rows", scope, "fewer coordinates")
         return plan
 
     @threads_for(0)  # one thread: results do not depend on the number of cores
     def estimate(self, rounds: Rounds) -> VectorMixture:
         rng = np.random.default_rng(self.settings.seed)
-        first = _release_components(rounds, self._origin, self.norm)
+        _, means, roots = _release_components(rounds, self._origin, self.norm)
         # Samples (labels, n, d) of each label's Gaussian, clipped to the cube.
         shape = (self.records.num_labels, _DRAWN * self.components, self.records.dimension)
-        noise = rng.standard_normal(shape) @ first.roots[:, 0].swapaxes(1, 2)
-        points = np.clip(first.means + noise, -1.0, 1.0)
+        noise = rng.standard_normal(shape) @ roots[:, 0].swapaxes(1, 2)
+        points = np.clip(means + noise, -1.0, 1.0)
         centers = np.array([k_means(sample, self.components, rng) for sample in points])
         norm = _RESIDUAL_LENGTH * max(map(_mean_distance, points, centers))
         return VectorMixture.of(*_release_components(rounds, centers, norm))
 
 
-class _Components(NamedTuple):
-    """Estimated components of each label."""
-
-    counts: Floats  # (labels, K)
-    means: Floats  # (labels, K, d)
-    roots: Floats  # of the covariances (labels, K, d, d)
-
-
 def _require_clear_means(
-    fitted: ImageFit | ImageRoundFit | VectorFit, error: float, noun: str, place: str, remedy: str
+    fit: ImageFit | ImageRoundFit | VectorFit, error: float, noun: str, scope: str, remedy: str
 ) -> None:
     """Refuse a plan whose noise would drown the mean of a label of average size.
 
     `error` is the standard deviation of the planned noise on a coordinate of a label's sum. The last
     three arguments are words of the message.
     """
-    budget = fitted.budget
-    noise = error / (budget.records / fitted.records.num_labels)
-    effect = f"noise of {noise:.2g} {place} would drown a label's mean"
-    budget.require_signal(noise, _MAX_NOISE, noun, effect, remedy)
+    noise = error / (fit.budget.records / fit.records.num_labels)
+    effect = f"noise of {noise:.2g} {scope} would drown a label's mean"
+    fit.budget.require_signal(noise, _MAX_NOISE, noun, effect, remedy)
 
 
 def _shrink_to_label(noisy: Floats, noise: Floats, counts: Floats) -> Floats:
     """Shrink noisy means of components (labels, K, p) to their label's mean, by empirical Bayes.
 
-    The prior variance of a coefficient is that of the label's noisy means, weighted by counts (labels,
-    K), less that of their noise, whose standard deviations are (labels, K, 1).
+    The prior variance of a coefficient is the variance of the label's noisy means, weighted by counts
+    (labels, K), minus the variance of their noise, of standard deviations `noise` (labels, K, 1).
     """
     share = (counts / counts.sum(axis=1, keepdims=True))[..., None]
     mean = (share * noisy).sum(axis=1, keepdims=True)
@@ -308,13 +296,19 @@ def _shrink_to_label(noisy: Floats, noise: Floats, counts: Floats) -> Floats:
     return np.asarray(mean + variance / (variance + noise**2) * (noisy - mean))
 
 
-def _release_components(rounds: Rounds, centers: Floats, norm: float) -> _Components:
-    """Release and estimate the components of the nearest centers (labels, K, d), residuals ≤ `norm`."""
+def _release_components(
+    rounds: Rounds, centers: Floats, norm: float
+) -> tuple[Floats, Floats, Floats]:
+    """Release moments of residuals from centers (labels, K, d), clipped to `norm`.
+
+    Returns:
+        Counts (labels, K), means (labels, K, d) and roots of covariances (labels, K, d, d).
+    """
     query = LiftedProducts(centers, norm)
     moments = query.moments(rounds.release(query))
     size = moments.counts[..., None]
     # Means of residuals are shrunk to 0 by empirical Bayes. The prior variance of a coordinate is the
-    # mean of squares less those of noise, weighted by their precision ∝ noise⁻⁴.
+    # mean of its squares minus the noise's variance, weighted by the precision of squares ∝ noise⁻⁴.
     offsets, noise = moments.sums / size, moments.sum_error / size
     precision = noise**-4.0
     variance = np.maximum((precision * (offsets**2 - noise**2)).sum() / precision.sum(), 0.0)
@@ -325,11 +319,11 @@ def _release_components(rounds: Rounds, centers: Floats, norm: float) -> _Compon
     flat = noisy.reshape(-1, *noisy.shape[2:])
     covariances = shrink_covariances(flat, errors, np.zeros(centers.shape[2]))
     roots = _roots(covariances, _FLOOR).reshape(noisy.shape)
-    return _Components(moments.counts, centers + offsets, roots)
+    return moments.counts, centers + offsets, roots
 
 
 def _roots(covariances: Floats, floor: float) -> Floats:
-    """Return roots A (n, p, p), A Aᵀ = covariances, whose eigenvalues are raised to the floor."""
+    """Return roots A (n, p, p) with A Aᵀ = covariances, eigenvalues below the floor raised to it."""
     values, vectors = np.linalg.eigh(covariances)
     return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None, :])
 
@@ -338,7 +332,7 @@ def k_means(points: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Return centers (count, p) of points (n, p) by Lloyd's algorithm from random points."""
     centers = points[rng.choice(len(points), count, replace=False)]
     for _ in range(_PASSES):
-        # ‖x − c‖²/2 without ‖x‖²/2, which is the same for all centers.
+        # ‖x − c‖²/2 without ‖x‖²/2, which is the same for all centers c.
         nearest = ((centers**2).sum(axis=1) / 2 - points @ centers.T).argmin(axis=1)
         sizes = np.bincount(nearest, minlength=count)
         sums = np.zeros_like(centers)

@@ -8,9 +8,9 @@ $l = −a/b$ and $u = (1 − a)/b$,
 $$ E X = a P + b (φ(l) − φ(u)) + Φ(−u), \qquad P = Φ(u) − Φ(l) , $$
 $$ E X^2 = (a^2 + b^2) P + ab (φ(l) − φ(u)) + b \bigl((a + bl) φ(l) − (a + bu) φ(u)\bigr) + Φ(−u) . $$
 
-$E X$ grows with the location a, and at a fixed mean the variance grows with the scale b. So (a, b) for
-given moments are found by bisection on a grid of means and of variances relative to their maximum
-m(1 − m), and interpolated linearly.
+$E X$ grows with the location a, and at a fixed mean the variance grows with the scale b. So bisection
+finds (a, b) for the moments of a grid, of means and of variances relative to their maximum m(1 − m).
+Other moments are interpolated linearly.
 """
 
 from abc import abstractmethod
@@ -36,7 +36,7 @@ from privot.training.generators import torch_generator
 _MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
 _VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
 _MAX_LOG_SCALE = 7.0  # |log b| of the bisection
-_REACH = 12.0  # of the bisection for a, beyond [0, 1], in units of b
+_REACH = 12.0  # the bisection for a searches [0, 1] and this many b beyond
 _MAX_SHARE = 0.9  # largest variance of a pixel relative to m(1 − m)
 _MIN_VARIANCE, _TINY = 1e-4, 1e-12  # smallest divisors of variances
 DITHER = 0.075  # standard deviation of the independent noise that replaces omitted frequencies
@@ -45,8 +45,8 @@ DITHER = 0.075  # standard deviation of the independent noise that replaces omit
 class LabeledLaw(Law):
     """Law of raw values given labels, whose parameters are tensors.
 
-    Arguments:
-        shares: Probability of each label.
+    Attributes:
+        shares: Probability of each label (labels,).
     """
 
     shares: Tensor
@@ -62,7 +62,7 @@ class LabeledLaw(Law):
         rng: np.random.Generator,
         where: Mapping[str, Any],
     ) -> Iterator[pa.Table]:
-        """See `Law`; a condition may name the label."""
+        """See `Law`; `where` may name the label."""
         generator, allowed = torch_generator(rng), torch.from_numpy(records.allowed(where))
         shares = self.shares * allowed
         if not shares.sum():  # all allowed labels have estimated share 0
@@ -74,7 +74,7 @@ class LabeledLaw(Law):
             yield records.decode(self.values(part, generator), part, generator)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the tensors by name."""
+        """Return the parameters of the law by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -82,7 +82,7 @@ class LabeledLaw(Law):
 
 
 def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Return the tensors of named arrays."""
+    """Convert named arrays to tensors."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -108,13 +108,13 @@ def clipped_moments(location: Floats, scale: Floats) -> tuple[Floats, Floats]:
     return mean, np.maximum(square - mean**2, 0.0)
 
 
-def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return location and scale of a clipped Gaussian with nearly these moments.
+def location_and_scale(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return location and scale for which a clipped Gaussian has nearly these moments.
 
-    Means are clipped to [1/80, 79/80], variances to 1.6 to 95 % of m(1 − m).
+    The mean m is clipped to [1/80, 79/80], the variance to 1.6 to 95 % of m(1 − m).
 
     Examples:
-        >>> location, scale = clipped_to(np.array([0.3]), np.array([0.1]))
+        >>> location, scale = location_and_scale(np.array([0.3]), np.array([0.1]))
         >>> [part.round(2).tolist() for part in clipped_moments(location, scale)]
         [[0.3], [0.1]]
     """
@@ -127,7 +127,7 @@ def clipped_to(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 
 @cache
 def _interpolators() -> tuple[RegularGridInterpolator, RegularGridInterpolator]:
-    """Return interpolators of location and log scale by mean and variance relative to m(1 − m)."""
+    """Return interpolators of location and log scale over means m and variances relative to m(1 − m)."""
     mean, share = np.meshgrid(_MEANS, _VARIANCES, indexing="ij")
 
     def variance(log_scale: Floats) -> Floats:
@@ -150,7 +150,7 @@ def _location(mean: Floats, scale: Floats) -> Floats:
 def _bisect(
     function: Callable[[Floats], Floats], target: Floats, low: Floats, high: Floats, halvings: int
 ) -> Floats:
-    """Return, elementwise, the point of [low, high] at which an increasing function is the target."""
+    """Find, elementwise, the point of [low, high] where an increasing function equals the target."""
     for _ in range(halvings):
         middle = (low + high) / 2
         below = function(middle) < target
@@ -171,8 +171,8 @@ class ImageMixture(LabeledLaw):
 
     whose mean over components is $s_i$ (without the bound .9). Sampled pixels are
     $\min(\max(a_{ki} + b_{ki} g_i, 0), 1)$, with g a standard Gaussian with the label's correlations,
-    and $(a, b)$ such that the clipped variable has mean m and variance v (`clipped_to`). Independent
-    noise on every pixel replaces omitted frequencies. All parameters are functions of releases.
+    and $(a, b)$ such that the clipped variable has mean m and variance v (`location_and_scale`).
+    Independent noise on every pixel replaces omitted frequencies.
 
     Arguments:
         images: Map of the images.
@@ -181,8 +181,8 @@ class ImageMixture(LabeledLaw):
         weights: Weights of each label's components (labels, K).
         locations: Locations a (labels, K, pixels).
         scales: Scales b (labels, K, pixels).
-        roots: Roots of covariances within components (labels, p, p), in p frequencies.
-        spread: Variances s that `roots` imply (labels, pixels).
+        roots: Roots A of covariances A Aᵀ within components (labels, p, p), in p frequencies.
+        spread: Variances s of pixels that `roots` imply (labels, pixels).
     """
 
     kind: ClassVar[str] = "mixture"
@@ -208,7 +208,7 @@ class ImageMixture(LabeledLaw):
         largest = means * (1 - means)  # q
         average = np.maximum((weights[..., None] * largest).sum(axis=1), _MIN_VARIANCE)
         variances = np.minimum((spread.numpy() / average)[:, None] * largest, _MAX_SHARE * largest)
-        locations, scales = clipped_to(means, variances)
+        locations, scales = location_and_scale(means, variances)
         by_label = counts.sum(axis=1)
         shares = by_label / by_label.sum()
         parameters = (shares, weights, locations, scales, roots, spread.numpy())
@@ -248,7 +248,7 @@ class VectorMixture(LabeledLaw):
         shares: Probability of each label (labels,).
         weights: Weights of each label's components (labels, K).
         means: Means of components (labels, K, d).
-        roots: Roots of components' covariances (labels, K, d, d).
+        roots: Roots A of components' covariances A Aᵀ (labels, K, d, d).
     """
 
     kind: ClassVar[str] = "vectors"

@@ -1,19 +1,12 @@
-r"""Moments of mixtures by noisy sums: the queries about images and vectors, and their estimates.
+r"""Queries about moments of images and vectors, and estimates that reduce the noise of the answers.
 
-The slot of a record is its label, or the component of its label whose center is nearest (for images by
-low frequencies). It is a function of one record, of public numbers and of released centers.
-
-- `PixelSums`: sums of images by component.
-- `ResidualProducts`: second moments of images' residuals from their component's center, by label.
-- `LiftedProducts`: counts, means and covariances of vectors by component, in one round.
-- `LabeledProducts`: counts and sums of images by label, and products of all images, in one round; a
-  single slot, so that no earlier release is needed.
-
-`shrink_covariances` and `shrink_to_zero` reduce the noise of released moments by empirical Bayes.
+A query adds each record to a slot (`privot.central.sums`): its label, or the component of its label
+whose center is nearest (for images in low frequencies). The slot is a function of one record, of public
+numbers and of released centers. `shrink_covariances` estimates second moments by empirical Bayes.
 
 **Privacy review.** Adjacency `replace_one`; the mechanism computes Δ from the radius, and checks the
-radius (`privot.central.sums`). Products r rᵀ of any two records have a non-negative inner product, for
-all signs of r, and pixels are non-negative: so Δ is √2 times the radius instead of 2 times.
+radius (`privot.central.sums`). Contributions of two records have a non-negative inner product: products
+r rᵀ for all signs of r, and pixels because they are non-negative. So Δ has the factor √2 instead of 2.
 """
 
 import math
@@ -27,19 +20,19 @@ from privot.central.records import ImageRecords
 from privot.central.sums import Floats, Integers, NoisySums, Query, Records
 
 LEVELS = 1024  # integer steps of a pixel
-LENGTH = 4096  # radius of vectors whose products are summed, in integer steps
+PRODUCT_RADIUS = 4096  # radius of vectors whose products are summed, in integer steps
 _FLOOR = 0.02  # smallest eigenvalue of the average, relative to the smallest prior variance
-# Constant coordinates by which records are counted, relative to the clipping norm, for sums and for
-# products: a larger one makes counts less noisy, and everything else noisier.
-_COUNT, _ANCHOR = 0.3, 0.7
+# Constant coordinates whose sums count records, relative to the clipping norm: for sums, and for
+# products. A larger constant makes counts less noisy, and everything else noisier.
+COUNT, _ANCHOR = 0.3, 0.7
 _TINY = 1e-12
 
 
 def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Floats) -> Floats:
     r"""Estimate covariances (classes, p, p) from noisy symmetric matrices; results may be indefinite.
 
-    The matrix of class c has Gaussian noise: of public standard deviation $e_c$ on the diagonal, and
-    $e_c/\sqrt 2$ elsewhere. There are two steps:
+    The noise of the matrix of class c is Gaussian, of public standard deviation $e_c$ on the diagonal
+    and $e_c/\sqrt 2$ elsewhere. There are two steps:
 
     1. The average C̄ over classes, weighted by $e_c^{-2}$, is shrunk towards a diagonal prior matrix
        $Λ_{ii} ∝ 1/(1 + f_i^2/4)$ of the same trace, the fall-off of natural images with frequency f
@@ -50,7 +43,7 @@ def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Float
     κ and κ′ are estimated by moments (`shrink_to_zero`).
 
     Arguments:
-        noisy: The released matrices.
+        noisy: Released matrices (classes, p, p).
         errors: Standard deviations e (classes,).
         squared_frequencies: f² of each coordinate (p,).
 
@@ -72,11 +65,15 @@ def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Float
 
 
 def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
-    """Return posterior means (classes, p, p) of matrix entries with prior variances κ·scale_i·scale_j.
+    """Return posterior means of the entries of noisy matrices (classes, p, p), by empirical Bayes.
 
-    An entry x with prior variance v and noise of variance e² becomes x·v/(v + e²). Errors (classes,) are
-    standard deviations on the diagonals; elsewhere they are 1/√2 of it. κ is estimated by moments, with
-    classes weighted by the precision of their squared entries.
+    Entry (i, j) has the prior variance v = κ·scale_i·scale_j, and noise of variance e²: x becomes
+    x·v/(v + e²). κ is estimated by moments; classes are weighted by the precision of squared entries.
+
+    Arguments:
+        noisy: Released matrices.
+        errors: Standard deviations e of the noise on the diagonals (classes,); elsewhere e/√2.
+        scale: Scales (p,) of the prior variances.
     """
     product = np.outer(scale, scale)
     noise = (errors**2)[:, None, None] * (0.5 + 0.5 * np.eye(len(scale)))
@@ -86,18 +83,18 @@ def shrink_to_zero(noisy: Floats, errors: Floats, scale: Floats) -> Floats:
 
 
 def to_integers(values: Tensor, norm: float, unit: float) -> Integers:
-    """Clip vectors (n, w) to `norm`, and return them in integer units, rounded towards zero."""
+    """Clip vectors (n, w) to `norm`, and return them as multiples of `unit`, rounded towards zero."""
     shorter = (norm / values.norm(dim=1, keepdim=True).clamp_min(_TINY)).clamp_max(1.0)
     return np.asarray(torch.trunc(values * shorter / unit).long().numpy())
 
 
 def with_constant(vectors: Integers, constant: int) -> Integers:
-    """Return vectors (n, w + 1) with a constant last coordinate, whose sum counts them."""
+    """Append a constant coordinate to vectors (n, w); its sum counts them."""
     return np.concatenate([vectors, np.full((len(vectors), 1), constant)], axis=1)
 
 
 def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> Integers:
-    """Return label · K + k (n,), with k the nearest of the K centers (labels, K, p) of a row's label."""
+    """Return label·K + k (n,) by row, with k the nearest of the label's K centers (labels, K, p)."""
     num_labels, num_components, _ = centers.shape
     flat = torch.from_numpy(centers).flatten(0, 1).to(coordinates)
     # ‖x − c‖²/2 without ‖x‖²/2, which is the same for all centers c.
@@ -110,9 +107,9 @@ def nearest_component(centers: Floats, coordinates: Tensor, labels: Tensor) -> I
 class PixelSums(Query):
     """Query: sums of pixels by component, and counts of images.
 
-    The vector of an image is its pixels, clipped to [0, 1] and rounded **down** to multiples of 1/1024,
-    and a constant c, whose sum counts images. An image with a larger norm than the public ρ is scaled to
-    ρ; so $R^2 = ρ^2 + c^2$.
+    The vector of an image consists of its pixels, and of a constant c, whose sum counts images. Pixels
+    are clipped to [0, 1], scaled to the norm ρ if theirs is larger, and rounded **down** to multiples of
+    1/1024; so $R^2 = ρ^2 + c^2$.
 
     Arguments:
         images: Map to the coordinates in which the nearest center is found.
@@ -128,7 +125,7 @@ class PixelSums(Query):
     def __init__(self, images: ImageRecords, centers: Floats, norm: float) -> None:
         self.images, self.centers, self.norm = images, centers, norm
         self.slots, self.width = math.prod(centers.shape[:2]), images.outputs + 1
-        self.one = int(_COUNT * norm * LEVELS)
+        self.one = int(COUNT * norm * LEVELS)
         self.radius = int(np.ceil(np.hypot(norm * LEVELS, self.one)))
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
@@ -141,26 +138,26 @@ class PixelSums(Query):
 class ResidualProducts(Query):
     """Query: sums of r rᵀ by label, for residuals r of images from their component's center.
 
-    Residuals are in low frequencies, clipped to a public norm and rounded towards zero.
+    Residuals are computed in low frequencies, clipped to a public norm and rounded towards zero.
 
     Arguments:
-        images: See `PixelSums`.
-        centers: See `PixelSums`.
+        images: Map to the coordinates in which the nearest center is found.
+        centers: Centers of each label's components (labels, K, p), in these coordinates.
         low: Map to the low frequencies of residuals.
-        means: The centers (labels·K, q) in low frequencies.
+        means: Centers (labels·K, q) in low frequencies.
         norm: Norm to which a residual is clipped.
 
     Attributes:
         unit: Length of one integer step.
     """
 
-    moment, non_negative, radius = 2, True, LENGTH
+    moment, non_negative, radius = 2, True, PRODUCT_RADIUS
 
     def __init__(
         self, images: ImageRecords, centers: Floats, low: ImageRecords, means: Floats, norm: float
     ) -> None:
         self.images, self.centers, self.low, self.means = images, centers, low, means
-        self.norm, self.unit = norm, norm / LENGTH
+        self.norm, self.unit = norm, norm / PRODUCT_RADIUS
         self.slots, self.width = low.num_labels, low.num_coordinates
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
@@ -172,12 +169,12 @@ class ResidualProducts(Query):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Released moments of vectors r by group: by component in `LiftedProducts`, by label in the other.
+    """Released moments of vectors r: by component (`LiftedProducts`), or by label (`LabeledProducts`).
 
     Arguments:
-        counts: Number of records of each group, at least 1: (labels, K) or (labels,).
-        sums: Sums of r by group: (labels, K, d) or (labels, p).
-        products: Sums of r rᵀ: (labels, K, d, d) by group, or (p, p) of all records.
+        counts: Numbers of records, at least 1: (labels, K), or (labels,).
+        sums: Sums of r: (labels, K, d), or (labels, p).
+        products: Sums of r rᵀ: (labels, K, d, d), or (p, p) of all records.
         sum_error: Standard deviation of the errors of `sums`.
         product_error: Standard deviation e of the errors on diagonals of `products`; e/√2 elsewhere.
     """
@@ -193,7 +190,7 @@ class AnchoredProducts(Query):
     r"""Base of queries for products of vectors $z = (r, a)$: counts, sums and products at once.
 
     The vector r is clipped to the public norm ρ and rounded towards zero; the anchor a is .7 ρ. The
-    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and that of r rᵀ.
+    sum of $z z^\top$ contains the number of records times a², the sum of r times a, and the sum of r rᵀ.
 
     Arguments:
         norm: Norm ρ to which r is clipped.
@@ -203,16 +200,16 @@ class AnchoredProducts(Query):
         anchor: The anchor a, in integer steps.
     """
 
-    moment, non_negative, radius = 2, True, LENGTH
+    moment, non_negative, radius = 2, True, PRODUCT_RADIUS
 
     def __init__(self, norm: float) -> None:
         self.norm = norm
-        self.unit = norm * math.hypot(1.0, _ANCHOR) / LENGTH
+        self.unit = norm * math.hypot(1.0, _ANCHOR) / PRODUCT_RADIUS
         self.anchor = int(_ANCHOR * norm / self.unit)
 
     def sum_error(self, stddev: float) -> float:
-        """Return the standard deviation of the errors of sums of r, if that of a release is `stddev`."""
-        return stddev / math.sqrt(2.0) / self.anchor * self.unit
+        """Return the standard deviation of the errors of sums of r, for a release of this `stddev`."""
+        return stddev / math.sqrt(2.0) / self.anchor * self.unit  # r times a is off the diagonal
 
     def _moments(self, squares: Floats, sums: Floats, products: Floats, stddev: float) -> Moments:
         """Return the moments of a release's blocks a² n, a Σ r and Σ r rᵀ, in integer steps."""
@@ -226,7 +223,7 @@ class AnchoredProducts(Query):
 
 
 class LiftedProducts(AnchoredProducts):
-    """Query: count, sum and products of each component's residuals.
+    """Query: count, sum and products of the residuals of vectors, by component.
 
     The vector of a row is (r, a), with the residual r = x − c from the nearest center c of its label.
 
@@ -248,14 +245,14 @@ class LiftedProducts(AnchoredProducts):
         return components, with_constant(to_integers(residuals, self.norm, self.unit), self.anchor)
 
     def moments(self, released: NoisySums) -> Moments:
-        """Return the released moments in the units of points."""
+        """Return the released moments (`Moments`) in the units of points."""
         noisy = released.sums.reshape(*self.centers.shape[:2], self.width, self.width)
         squares, sums, products = noisy[..., -1, -1], noisy[..., :-1, -1], noisy[..., :-1, :-1]
         return self._moments(squares, sums, products, released.stddev)
 
 
 class LabeledProducts(AnchoredProducts):
-    r"""Query: counts and sums of images by label, and second moments of all images together.
+    r"""Query: counts and sums of images by label, and second moments of all images, in a single slot.
 
     The vector of an image x with label y is $(W B x, a e_y)$: its low frequencies B x, weighted by the
     public diagonal W with $w_i = (1 + f_i^2/4)^{1/4}$, and the one-hot label times the anchor. Noise is

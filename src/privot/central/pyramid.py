@@ -1,32 +1,33 @@
-r"""Places by one round of noisy counts: a pyramid of cells, and the masses nearest to all its levels.
+r"""Densities of places, estimated from one round of noisy counts in a pyramid of cells.
 
 **Counts.** A record is one place in a box of d coordinates, d ≤ 3. Halving every axis l times makes
 $2^{dl}$ cells. One round counts the records in each cell at several levels: a record contributes one
 indicator to each level (`privot.central.sums.Indicators`), so with L levels $Δ = \sqrt{2L}$, and all
-counts have the same noise σ. From level to level the number of cells grows by a factor f = 4 or 8
-(on a line, levels halve twice). A missing place has a cell of its own at every level.
+counts have the same noise σ. A cell has f = 8 children in space, otherwise 4 (on a line, a level is two
+halvings). A missing place has a cell of its own at every level.
 
-The error is a squared transport distance. Noise in counts of level l moves mass between cells whose
-squared distance is $∝ 4^{−l}$, and there are $2^{dl}$ of them. In the plane the product is the same for
-every level, so all levels have the same noise; other divisions were not better. The finest level has
-about $s = n μ$ cells, a public number, μ = Δ/σ of the run: there the mean count is about the noise.
+The error of the estimate is measured as a squared transport distance. Noise in counts of level l moves
+mass between cells whose squared distance is $∝ 4^{−l}$, and there are $2^{dl}$ of them. In the plane the
+product is the same for every level, so all levels have the same noise; other divisions of Δ were tried,
+and were not better. The finest level has about $s = n μ$ cells, a public number, with μ = Δ/σ of the
+run: the mean count in them is about the noise.
 
-**Masses** (Hay, Rastogi, Miklau, Suciu 2010). From the finest level up, with $v_k$ the variance of a
-child's estimate,
+**Masses** (Hay, Rastogi, Miklau, Suciu 2010). Estimates are computed from the finest level up. With y
+the released count of a cell, $z_k$ the estimates of its children and $v_k$ the variance of each,
 
 $$ z = w y + (1 − w) \sum_k z_k, \qquad w = \frac{f v_k}{f v_k + σ^2}, \qquad v = w σ^2 , $$
 
-is the best linear unbiased estimate, of variance v, from the cell's released count y and its children's
-estimates $z_k$. From the top down, children are then replaced by the nearest non-negative numbers
-(Euclidean) that sum to their parent's mass, at the top to n. So errors stay within a parent.
+z is the best linear unbiased estimate, of variance v. Then, from the top down, the children of a cell
+are replaced by the nearest non-negative numbers (Euclidean) that sum to the mass of the cell, at the top
+to n. So errors stay within a cell.
 
 **Sampling.** A cell is drawn by its mass, and a place in it from a density that is continuous across
 cells (`privot.schema.sampling`).
 
-**Privacy review.** Adjacency `replace_one`; Δ is that of L indicators; the round is a Gaussian mechanism
+**Privacy review.** Adjacency `replace_one`; Δ is √(2L); the round is a Gaussian mechanism
 (`privot.central.sums`). Estimates are functions of the release and of the public number of records. They
-assume only that all counts have the same noise, of any size, so they also apply to the sums of two
-servers. A place is moved into the box and rounded to its cell, independently of other records.
+assume only that all counts have the same noise, so they also apply to the sums of two servers. A place
+is moved into the box and rounded to its cell, independently of other records.
 
 References:
     Hay, Rastogi, Miklau, Suciu, *Boosting the accuracy of differentially private histograms through
@@ -60,7 +61,7 @@ _MAX_NOISE = 0.35  # largest total variation that noise may cause in the coarses
 
 @dataclass(frozen=True)
 class PlaceRecords(RecordMap):
-    """Rows of one place as points of [−1, 1]^d.
+    """Map from rows of one place to points of [−1, 1]^d.
 
     Arguments:
         schema: A single column, of 1 to 3 coordinates in a box.
@@ -79,13 +80,13 @@ class PlaceRecords(RecordMap):
         return self.schema.point_column(self.name)
 
     def encode(self, table: pa.Table) -> tuple[Floats, Integers]:
-        """See `RecordMap`: points (n, d), and 1 where they are missing (n,)."""
+        """See `RecordMap`: points (n, d), and indicators (n,) of missing ones, 1 or 0."""
         points = self.column.encode_units(self.name, table)
         missing = np.asarray(np.isnan(points).any(axis=1))
         return np.where(missing[:, None], 0.0, points), missing.astype(np.int64)
 
     def decode(self, points: Floats) -> pa.Table:
-        """Return the table of points (n, d); rows of NaN are missing."""
+        """Return the table of points (n, d); a row of NaN is a missing place."""
         values = from_unit(self.column.domain, points)
         return pa.table(self.column.decode_points(self.name, values))
 
@@ -100,7 +101,7 @@ class Pyramid(Indicators):
     Arguments:
         dimension: Number d of coordinates.
         depth: Halvings of each axis at the finest level.
-        nullable: Whether places may be missing: the last position of each block, if so.
+        nullable: Whether places may be missing; a missing place has the last position of each block.
 
     Examples:
         >>> pyramid = Pyramid(2, depth=2)
@@ -135,7 +136,7 @@ class Pyramid(Indicators):
         return tuple(2 ** (self.dimension * level) + self.nullable for level in self.levels)
 
     def positions(self, records: Records) -> Integers:
-        """See `Indicators`: of points (n, d) in [−1, 1]^d, and of whether they are missing (n,)."""
+        """See `Indicators`; `records` are the points and indicators of `PlaceRecords.encode`."""
         points, missing = records
         cells = np.floor((points + 1) * 2.0 ** (self.depth - 1)).astype(np.int64)
         finest = self.cell_numbers(cells.clip(0, 2**self.depth - 1))[:, None]
@@ -154,8 +155,8 @@ class Pyramid(Indicators):
         """Return masses of the finest cells by number, and of missing places; they sum to `records`.
 
         Arguments:
-            released: Answer to this query, the same noise on every count.
-            records: How many records were summed.
+            released: Answer to this query, with the same noise on every count.
+            records: Number of records that were counted.
 
         Examples:
             >>> answer = np.array([[3.0, 1.0, -1.0, 1.0]])
@@ -177,7 +178,7 @@ class Pyramid(Indicators):
 
 
 def _estimates_from_below(levels: list[Floats]) -> list[Floats]:
-    """Return estimates of each level's counts from the released ones of this level and of finer ones."""
+    """Estimate each level's counts from the released counts of this level and of finer ones."""
     estimates, variance = [levels[-1]], 1.0  # σ² is 1
     for counts in reversed(levels[:-1]):
         children = estimates[0].reshape(len(counts), -1)
@@ -191,7 +192,8 @@ def project_to_simplex(numbers: Floats, totals: Floats) -> Floats:
     """Return the non-negative rows nearest to `numbers` (n, k) that sum to totals (n,) ≥ 0."""
     descending = -np.sort(-numbers, axis=1)
     ranks = np.arange(1, numbers.shape[1] + 1)
-    # The projection subtracts a row's shift; that of the last number to remain positive is right.
+    # The projection subtracts a shift from a row. Column j has the shift by which the j largest numbers
+    # sum to the total; the right one is the last for which they all remain positive (Duchi et al.).
     shifts = (np.cumsum(descending, axis=1) - totals[:, None]) / ranks
     last = np.maximum((descending > shifts).sum(axis=1) - 1, 0)
     nearest = np.maximum(numbers - np.take_along_axis(shifts, last[:, None], axis=1), 0.0)
@@ -200,11 +202,11 @@ def project_to_simplex(numbers: Floats, totals: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PlaceDensity(Law):
-    """A density of one place, given by masses of cells.
+    """Density of one place, given by the shares of cells.
 
     Arguments:
-        shares: Shares of cells (side, …, side).
-        missing: Share of missing places; all shares sum to 1.
+        shares: Probabilities of cells (side, …, side), with d axes.
+        missing: Probability of a missing place; all probabilities sum to 1.
     """
 
     kind: ClassVar[str] = "pyramid"
@@ -219,7 +221,7 @@ class PlaceDensity(Law):
         rng: np.random.Generator,
         where: Mapping[str, Any],
     ) -> Iterator[pa.Table]:
-        """See `Law`; a condition may name the place's cells: records are drawn until enough meet it."""
+        """See `Law`; `where` may name cells of the place, and records are drawn until enough meet it."""
         condition = read_condition(records.schema, where)
 
         def draw(count: int) -> pa.Table:
@@ -230,7 +232,7 @@ class PlaceDensity(Law):
             yield draw_given(draw, records.schema, condition, rows) if condition else draw(rows)
 
     def points(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw points (n, d) of [−1, 1]^d; rows of NaN are missing."""
+        """Draw points (count, d) of [−1, 1]^d; a row of NaN is a missing place."""
         ends = np.cumsum(np.append(self.shares.ravel(), self.missing))
         drawn = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
         present = drawn < self.shares.size
@@ -262,7 +264,7 @@ class PlaceFit(OneSumFit):
         self.query = Pyramid.of(self.records, budget.signal(1))
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise alone may move at most .35 of the mass between coarsest cells."""
+        """See `CentralFit`; refuse noise that would move more than .35 of the mass of coarsest cells."""
         plan = self.budget.plan([1.0])
         share_error = plan.released_stddev(self.query) / self.budget.records
         # Expected total variation: half the sum of the cells' mean absolute errors.

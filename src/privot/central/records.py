@@ -1,18 +1,17 @@
 r"""Record maps of tables, images and vectors: rows of a schema as tensors, and back.
 
-`VectorRecords` are points of a cube with a label, for mixtures by noisy sums. `TableRecords` and
-`ImageRecords` also have features (`FeatureMap`), for the slicing mechanism (`privot.central.slices`),
-which projects the vectors r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y
-(without labels r = φ(x)). Slices of single records are mostly noise, but the **mean** of r over records
-is estimated well from many slices of many batches. It contains every label's mean feature; with products
-of coordinates as features, also second moments.
+`VectorRecords` maps rows to points of a cube and labels, for mixtures by noisy sums. `TableRecords` and
+`ImageRecords` also compute features (`FeatureMap`) for the slicing mechanism (`privot.central.slices`).
+It projects the vectors r = e_y ⊗ φ(x), with a public feature map φ and the one-hot label e_y; without
+labels, r = φ(x). Slices of single records are mostly noise, but the **mean** of r is estimated well from
+many slices of many batches. It contains every label's mean of φ(x), and so second moments if products of
+coordinates are features.
 
 **The square of a lifted vector**, the features of degree 2. For x ∈ R^p and an anchor a > 0 let
 x̃ = (x, a)/‖(x, a)‖ and φ(x) = x̃ ⊗ x̃, with each pair of coordinates once. Then ‖φ(x)‖ = ‖x̃‖² = 1 for
 every x, so no clipping norm is needed. φ contains first moments (x_i a/‖·‖²), second moments, and the
-norm. Moreover ⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, so two records differ by at
-most √2, like non-negative vectors. (The accountant's `non_negative` requires only ⟨r, r′⟩ ≥ 0; records
-with different labels are orthogonal.)
+norm. Moreover ⟨φ(x), φ(x′)⟩ = ⟨x̃, x̃′⟩² ≥ 0 for all signs of coordinates, and records with different
+labels are orthogonal. So ⟨r, r′⟩ ≥ 0, as the accountant's `non_negative` requires, and ‖r − r′‖ ≤ √2.
 
 Maps do not add noise. Each is a function of one record and of public numbers.
 """
@@ -39,7 +38,7 @@ from privot.schema.sampling import values_of
 
 
 class FeatureMap(Protocol):
-    """Public map from raw values to features, with the number of labels and the unit of a record."""
+    """Public map from raw values to features."""
 
     @property
     def num_labels(self) -> int:
@@ -58,7 +57,7 @@ class FeatureMap(Protocol):
         """True if ⟨r, r′⟩ ≥ 0 for any two records."""
 
     def prepare(self, values: Tensor) -> Tensor:
-        """Return coordinates (n, p) of raw values (n, …), row by row; computed once for a data set."""
+        """Return coordinates (n, p) of raw values (n, …), each row computed from one record."""
 
     def features(self, prepared: Tensor) -> Tensor:
         """Return features (n, width), in or near the unit ball; differentiable."""
@@ -84,7 +83,7 @@ class LabeledRecords(RecordMap):
     def to_table(
         self, columns: dict[str, pa.Array], labels: Tensor, rng: np.random.Generator
     ) -> pa.Table:
-        """Return the table of decoded columns and labels; a labeling number is drawn within its bin."""
+        """Return the table of decoded columns and labels; a numeric label is drawn within its bin."""
         if self.label is not None:
             coded = self.schema.coded[self.label]
             columns = columns | coded.decode_codes(self.label, labels.numpy(), rng)
@@ -146,16 +145,15 @@ def square(x: Tensor) -> Tensor:
 class TableRecords(FeatureRecords):
     """Map from rows of a table to coordinates in [0, 1]; there is no label.
 
-    A column of numbers becomes one coordinate in [0, 1] by its public bounds, a vector in a box several,
-    and any other column the one-hot vector of its public alphabet. With c scalars and alphabets, a row
-    has norm at most √c, a public number by which degree 1 scales it into the unit ball. Degree 2, the
-    default, squares the lifted row, so that pairwise relations of all columns are means. Δ requires
-    non-negative coordinates, so values that do not come from `encode` are clipped to [0, 1], row by row.
-    Nullable numbers are represented by codes, one of which is for missing ones.
+    A number, and every number of a vector in a box, becomes one coordinate in [0, 1] by its public
+    bounds. Any other column becomes the one-hot vector of its public codes; nullable numbers do as well,
+    with one code for missing ones. With c numbers and one-hot vectors, a row has norm at most √c, by
+    which it is divided. Degree 2 squares the lifted row, so that features contain all products of two
+    coordinates. Δ requires non-negative coordinates: values that `encode` did not make are clipped.
 
     Arguments:
-        schema: Schema of a row.
-        degree: 1 for means of the coordinates, 2 for those of all pairs as well.
+        schema: Schema of a row; vectors that are not in a box, or may be missing, are refused.
+        degree: 1 for means of the coordinates, 2 for means of products of two coordinates as well.
     """
 
     schema: Schema
@@ -165,7 +163,7 @@ class TableRecords(FeatureRecords):
     non_negative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _ = self.width  # refuses other degrees and domains
+        _ = self.width  # refuses invalid degrees and domains
 
     @cached_property
     def widths(self) -> dict[str, int]:
@@ -178,10 +176,9 @@ class TableRecords(FeatureRecords):
 
     @cached_property
     def _max_norm(self) -> float:
-        """Largest norm of a row: √c, for c scalars and alphabets."""
-        squares = [
-            1 if coded_column(self.schema, name) else width for name, width in self.widths.items()
-        ]
+        """Largest norm of a row: √c, for c numbers and one-hot vectors."""
+        widths = self.widths.items()
+        squares = [1 if coded_column(self.schema, name) else width for name, width in widths]
         return float(np.sqrt(sum(squares)))
 
     @property
@@ -206,7 +203,7 @@ class TableRecords(FeatureRecords):
         return scaled if self.degree == 1 else square(lift(scaled, 1.0))
 
     def activate(self, outputs: Tensor) -> Tensor:
-        """See `FeatureRecords`: sigmoids of numbers, and a softmax for each alphabet."""
+        """See `FeatureRecords`: a sigmoid for each number, and a softmax for each column of codes."""
         values = [
             part.softmax(dim=1) if coded_column(self.schema, name) else part.sigmoid()
             for name, part in _by_column(outputs, self.widths)
@@ -234,19 +231,19 @@ class TableRecords(FeatureRecords):
         domain = self.schema.point_column(name).domain
         if not isinstance(domain, Box) or self.schema.columns[name].nullable:
             raise PrivotError(
-                f"column {name!r} is no box of bounds, or may be missing as a whole: "
-                "declare bounds for each of its coordinates"
+                f"column {name!r} is no vector in a box, or may be missing: declare bounds of each "
+                "coordinate, and fill in missing vectors"
             )
         return domain
 
 
 def _by_column(values: Tensor, widths: Mapping[str, int]) -> Iterator[tuple[str, Tensor]]:
-    """Return each column's name with its part (n, width) of the coordinates of rows."""
+    """Return each column's name with its coordinates (n, width)."""
     return zip(widths, values.split(list(widths.values()), dim=1), strict=True)
 
 
 def _numpy_generator(rng: torch.Generator) -> np.random.Generator:
-    """Return a NumPy generator, seeded by a PyTorch generator."""
+    """Return a NumPy generator seeded with a draw from PyTorch's generator."""
     return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
 
 
@@ -304,18 +301,18 @@ class ImageRecords(FeatureRecords):
     The bounds of pixels become 0 and 1, and pixels are clipped to them. A column of categories is the
     label.
 
-    The low-pass discrete cosine transform retains the s × s coefficients of lowest frequency of an
-    orthonormal transform, which contain most of the norm of natural images. At `degree` 1 they are the
-    features, divided by a public `scale` (and clipped by the mechanism); at `degree` 2 the features are
-    the square of the lifted vector, so that their mean contains every class's mean and covariance.
+    The coordinates of an image are its s × s coefficients of lowest frequency in the orthonormal
+    discrete cosine transform, which contain most of the norm of natural images. At `degree` 1 the
+    features are coordinates, divided by a public `scale`; at `degree` 2 the square of the lifted vector,
+    so that their mean contains every label's mean and covariance.
 
     Arguments:
-        schema: One `array` column, and at most one column of categories.
-        low_pass: Number of frequencies along each axis, at most all; None for pixels.
+        schema: One `array` column, and at most one column of categories; others are refused.
+        low_pass: Number s of frequencies along each axis (all, if it has fewer); None for pixels.
         degree: 1 for means of the coordinates, 2 for second moments as well.
-        anchor: Constant a of the lifted vector, of the order of an image's norm for pixels in [0, 1];
-            for degree 2.
-        scale: Norm of an image whose features have norm 1; for degree 1. Longer ones are clipped.
+        anchor: Positive constant a of the lifted vector, of the order of an image's norm for pixels in
+            [0, 1]; for degree 2.
+        scale: Positive number by which features of degree 1 are divided; larger images are clipped.
 
     Examples:
         >>> schema = Schema.from_dict({"columns": {
@@ -339,14 +336,14 @@ class ImageRecords(FeatureRecords):
         categorical = all(self.schema.columns[name].domain is None for name in labels)
         if len(self.schema.images) != 1 or len(labels) > 1 or not categorical:
             raise PrivotError(
-                f"columns {', '.join(self.schema.columns)}: of images, declare one column, and at most "
-                "one of categories beside it, their label"
+                f"columns {', '.join(self.schema.columns)}: declare one column of images, and at most "
+                "one column of categories, their label"
             )
         if self.low_pass is not None and self.low_pass < 1:
             raise PrivotError(f"low_pass {self.low_pass}: give at least 1, or None")
         if not (self.anchor > 0 and self.scale > 0):
-            raise PrivotError(f"anchor {self.anchor}, scale {self.scale}: give positive lengths")
-        _ = self.width  # refuses other degrees
+            raise PrivotError(f"anchor {self.anchor}, scale {self.scale}: give positive numbers")
+        _ = self.width  # refuses invalid degrees
 
     @property
     def _column(self) -> str:
@@ -378,11 +375,11 @@ class ImageRecords(FeatureRecords):
     @property
     def num_coordinates(self) -> int:
         """See `FeatureRecords`: the number of retained coefficients, or of all pixels."""
-        return int(np.prod(self.shape[:-2])) * int(np.prod(self._retained or self.shape[-2:]))
+        return prod(self.shape[:-2]) * prod(self._retained or self.shape[-2:])
 
     @property
     def non_negative(self) -> bool:
-        """See `FeatureMap`: true for squares and for pixels, false for frequencies, which have signs."""
+        """See `FeatureMap`: False only for coefficients at degree 1, which may be negative."""
         return self.degree == 2 or self.low_pass is None
 
     def encode(self, table: pa.Table) -> tuple[Tensor, Tensor]:
@@ -395,8 +392,8 @@ class ImageRecords(FeatureRecords):
 
     def allowed(self, where: Mapping[str, Any]) -> NDArray[np.float32]:
         """See `RecordMap`; a category with a numeric name may be given as a number."""
-        named = {name: [str(value) for value in values_of(given)] for name, given in where.items()}
-        return super().allowed(named)
+        names = {column: [str(value) for value in values_of(v)] for column, v in where.items()}
+        return super().allowed(names)
 
     def prepare(self, values: Tensor) -> Tensor:
         """See `FeatureMap`: coordinates (n, p) of pixels in [0, 1]."""
@@ -405,7 +402,7 @@ class ImageRecords(FeatureRecords):
         return self.transform(values.clamp(0.0, 1.0))  # NaN stays NaN, and is refused
 
     def transform(self, pixels: Tensor) -> Tensor:
-        """Return coordinates (n, p) of images (n, *shape), a linear map that does not clip."""
+        """Return coordinates (n, p) of images (n, *shape), without clipping pixels."""
         if self._retained is None:
             return pixels.flatten(1)
         rows, columns = (basis.to(pixels) for basis in self._bases)
@@ -431,8 +428,8 @@ class ImageRecords(FeatureRecords):
         return images
 
     def decode(self, values: Tensor, labels: Tensor, rng: torch.Generator) -> pa.Table:
-        last = values.movedim(1, 3) if values.ndim == 4 else values
-        units = (2 * last - 1).flatten(1).numpy()
+        channels_last = values.movedim(1, 3) if values.ndim == 4 else values
+        units = (2 * channels_last - 1).flatten(1).numpy()
         columns = self.schema.images[self._column].decode_pixels(self._column, units)
         return self.to_table(columns, labels, np.random.default_rng(0))  # categories draw nothing
 
@@ -455,10 +452,7 @@ class ImageRecords(FeatureRecords):
 
 
 def records_of(schema: Schema, degree: int = 2, **image_options: Any) -> FeatureRecords:
-    """Return the record map of a schema: `ImageRecords` if it has images, else `TableRecords`.
-
-    `image_options` are other arguments of `ImageRecords`, and are not used for a table.
-    """
+    """Return `ImageRecords` with these options if the schema has images, otherwise `TableRecords`."""
     if schema.images:
         return ImageRecords(schema, degree=degree, **image_options)
     return TableRecords(schema, degree=degree)

@@ -1,29 +1,34 @@
-r"""Fit by noisy slices: a network from latents and labels to raw values, and the pooled mean record.
+r"""Fits of networks to noisy slices of records, and the pooled estimate of the mean record.
 
-**Training.** Each release is followed by one step of Adam on the default loss (`"mean_first"`)
-
-$$ ‖\hat μ_t − m_G‖^2 + d · \overline{W_2^2}(\text{centered slices}), $$
-
-with the mean record $\hat μ_t ∈ R^d$ estimated from all releases (`PooledMean`) and the mean $m_G$ of
-generated ones: d times the smoothed sliced loss with another estimate of its mean part. `"sliced"` is
-the published loss of one release, and `"entropic"` an entropic transport cost with the noise's variance
-as its weight. ‖μ̂ − m_G‖² is estimated without bias as the inner product of the residuals of two
-independent halves of the generated batch; a biased estimate would shrink the spread of small batches.
-Weights are averaged. If the budget runs out early (in a resumed run, after a kill wasted releases), the
-fit continues without new releases, by the mean part alone; the published loss then changes nothing.
-
-**The smoothed sliced loss.** With noise N(0, σ²) on the slices of both sides, the mean over
-directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the two laws
-convolved with N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3). The
-private side is a constant. The gradient flows to the generated side through the sort: optimal transport
-on the line matches ranks, and the matching is locally constant where no two points tie. For q = 2 the
-loss splits exactly,
+**The smoothed sliced loss.** With noise N(0, σ²) on the slices of private and of generated records, the
+mean over directions of W_q^q between them is the q-th power of the sliced Wasserstein distance of the
+two laws convolved with N(0, σ²I): a metric for every σ ≥ 0 (Rakotomamonjy, Ralaivola 2021, theorem 3).
+The private slices are constants. The gradient flows to the generated ones through the sort: optimal
+transport on the line matches ranks, and the matching is locally constant where no two points tie. For
+laws P and Q on the line with means $m_P$ and $m_Q$,
 
 $$ W_2^2(P, Q) = (m_P - m_Q)^2 + W_2^2(P - m_P, Q - m_Q), $$
 
-and the mean of the first part over uniform directions is ‖m_P − m_Q‖²/d for the laws in R^d. Each part
-may use a different estimate: `spread_loss` is the second part, from one release; the first part is
-estimated much better from all releases so far (`PooledMean`). All of this is post-processing.
+and for laws in R^d the mean of the first part over uniform directions is ‖m_P − m_Q‖²/d. So the loss for
+q = 2 has two parts, each of which may use another estimate: `spread_loss` is the second part, from one
+release; the first part is estimated much better from all releases so far (`PooledMean`).
+
+**Training.** Each release is followed by one step of Adam on the default loss (`"mean_first"`)
+
+$$ ‖\hat μ_t − m_G‖^2 + d · \text{(spread loss)}, $$
+
+with the mean record $\hat μ_t ∈ R^d$ estimated from all releases, and the mean $m_G$ of generated
+records. `"sliced"` is d times the smoothed sliced loss of one release, as published, and `"entropic"` an
+entropic transport cost with the noise's variance as its weight. ‖μ̂ − m_G‖² is estimated without bias,
+as the inner product of the residuals of two independent halves of the generated batch; a biased estimate
+would shrink the spread of small batches. Weights are averaged. If the budget runs out early (in a
+resumed run, after a kill wasted releases), the fit continues without new releases, by the mean part
+alone; the published loss then changes nothing. All of this is post-processing.
+
+References:
+    Rakotomamonjy, Ralaivola, *Differentially private sliced Wasserstein distance* (2021).
+    Greenewald, Yu, Wang, Xu, *Privacy without noisy gradients: slicing mechanism for generative model
+    training* (2024).
 """
 
 import math
@@ -72,16 +77,16 @@ class SliceSettings(NetworkSettings):
     """Settings of the releases and of the network, in addition to those of `NetworkSettings`.
 
     Arguments:
-        steps: Number of releases.
-        batch_size: Number of records of a release; on average for padded Poisson batches.
+        steps: Number of releases with `release="every_step"`.
+        batch_size: Number of records of a release; the mean number for padded Poisson batches.
         num_projections: Number k of directions of a release.
-        neighboring: `"replace_one"` with batches of fixed size, or `"zero_out"` with padded Poisson.
+        neighboring: `"replace_one"` with batches of fixed size, or `"zero_out"` with padded Poisson
+            batches.
         orthonormal: Whether a release's directions are orthonormal (k ≤ d).
         method: Accounting by `"pld"` (least noise, takes seconds) or `"rdp"`.
         q: Exponent of the sliced loss, 1 or 2.
-        release: `"every_step"` draws a fresh batch and fresh directions for each step; `"once"` makes a
-            single release of all records, and trains on it for any number of steps (Greenewald et
-            al. 2024).
+        release: `"every_step"` makes a release of a new batch for each step; `"once"` makes a single
+            release of all records, and trains on it for any number of steps (Greenewald et al. 2024).
         degree: Degree of the features: 1 for means of coordinates, 2 for second moments as well.
         low_pass: Number of frequencies along each axis (images); None for pixels.
         anchor: Constant of the lifted vector (images, degree 2).
@@ -89,8 +94,8 @@ class SliceSettings(NetworkSettings):
         loss: `"mean_first"` uses the mean pooled over all releases and the spread of the last;
             `"sliced"` the smoothed distance to the last release, as published; `"entropic"`, with
             `release="once"`, an entropic transport cost.
-        optimizer_steps: Number of Adam steps with `release="once"`; otherwise one a release.
-        generated: Number of records that the network generates in a step.
+        optimizer_steps: Number of Adam steps with `release="once"`; otherwise each release has one.
+        generated: Number of records that the network generates in a step, at least 2.
         latent_dim: Dimension of the network's latents.
         architecture: `"mlp"`; for images also `"dcgan"`, with channels `hidden`, or
             `"dcgan_unnormalized"`, without batch normalization.
@@ -115,7 +120,7 @@ class SliceSettings(NetworkSettings):
     latent_dim: int = 16
     architecture: Architecture = "mlp"
 
-    most: ClassVar[dict[str, int]] = {
+    maxima: ClassVar[dict[str, int]] = {
         "steps": MOST_STEPS,
         "batch_size": MOST_PEOPLE,
         "num_projections": MOST_PROJECTIONS,
@@ -145,8 +150,8 @@ class SliceSettings(NetworkSettings):
         return TrainingSettings(steps, self.learning_rate, self.averaging, self.seed)
 
     @property
-    def features(self) -> dict[str, Any]:
-        """Options of `records_of`."""
+    def record_options(self) -> dict[str, Any]:
+        """Options of the record map, for `records_of`."""
         return {name: getattr(self, name) for name in ("degree", "low_pass", "anchor", "scale")}
 
     @property
@@ -157,7 +162,7 @@ class SliceSettings(NetworkSettings):
         return "padded_poisson" if self.neighboring == "zero_out" else "without_replacement"
 
     def accounting(self, count: int, records: FeatureMap, grid: float = 0.0) -> SlicedAccounting:
-        """Return the parameters for privacy accounting of a run on `count` records."""
+        """Return the parameters for the privacy accounting of a run on `count` records."""
         return SlicedAccounting(
             dim=records.num_labels * records.width,
             num_projections=self.num_projections,
@@ -185,7 +190,7 @@ class SliceFit(CentralFit):
     records: FeatureRecords
 
     def __init__(self, schema: Schema, settings: SliceSettings, budget: Budget) -> None:
-        self.records = records_of(schema, **settings.features)
+        self.records = records_of(schema, **settings.record_options)
         self.settings, self.budget = settings, budget
 
     def plan(self) -> SlicePlan:
@@ -201,12 +206,12 @@ class SliceFit(CentralFit):
     def learn(
         self, chunks: Chunks, ledger: Ledger[Any], state: Checkpoint, progress: Progress | None
     ) -> "tuple[LabeledNetwork, History]":
-        settings, ((values, labels),) = self.settings, chunks()
+        settings, ((values, labels),) = self.settings, chunks()  # a single chunk
         state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
         if settings.release == "once" and state.resume:
             raise PrivotError(
-                "release 'once' has its slices in memory and cannot be resumed: start again "
-                "with a budget of its own"
+                "release 'once' has its slices in memory and cannot be resumed: start a new run, which "
+                "spends another budget"
             )
         mechanism = SlicingMechanism(values, labels, self.records, ledger)
         network = LabeledNetwork(
@@ -218,8 +223,8 @@ class SliceFit(CentralFit):
 
         def objective(rng: torch.Generator) -> tuple[Tensor, float]:
             loss = step_loss(rng)
-            learned.record_count(ledger)
-            return loss, 0.0  # no marginal error
+            learned.spent.fill_(ledger.spent)
+            return loss, 0.0  # there is no marginal error
 
         with threads_for(0):
             history = train(
@@ -228,9 +233,9 @@ class SliceFit(CentralFit):
                 settings.training,
                 checkpoint=NOWHERE if settings.release == "once" else state,
                 progress=progress,
-                seek=lambda _: learned.check(ledger),  # before the first step
+                seek=lambda _: learned.check(ledger),  # called before the first step
             )
-        # The last entry, a step's duration, depends on raw records.
+        # The last entry is a duration, which depends on raw records.
         history.rows = [(*row[:-1], 0.0) for row in history.rows]
         return network.eval(), history
 
@@ -238,22 +243,18 @@ class SliceFit(CentralFit):
 class LearnedModules(nn.Module):
     """State of a checkpoint: the modules that learn, and the number of releases that were counted.
 
-    A checkpoint is resumed only with its own ledger, once that has counted at least as many releases.
+    A checkpoint is resumed only with its own ledger, which has counted at least as many releases.
 
     Arguments:
-        learned: Modules of a checkpoint, by name.
+        learned: Modules of the checkpoint, by name.
     """
 
-    spent: Tensor
+    spent: Tensor  # number of releases that were counted
 
     def __init__(self, **learned: nn.Module) -> None:
         super().__init__()
         self.learned = nn.ModuleDict(learned)
         self.register_buffer("spent", torch.zeros((), dtype=torch.int64))
-
-    def record_count(self, ledger: Ledger[SlicePlan]) -> None:
-        """Record the ledger's count; call after every release that is used."""
-        self.spent.fill_(ledger.spent)
 
     def check(self, ledger: Ledger[SlicePlan]) -> None:
         """Refuse a ledger that has counted fewer releases than the checkpoint."""
@@ -265,7 +266,7 @@ class LearnedModules(nn.Module):
 
 
 class SliceObjective:
-    """Training loss of a network, from a new release at each step or from a single release."""
+    """Training loss of a network, computed from a new release at each step or from a single release."""
 
     def __init__(
         self,
@@ -278,16 +279,16 @@ class SliceObjective:
         self.pooled, self.network = pooled, network
         self.map = mechanism.map
         num_labels = self.map.num_labels
-        half = max(1, settings.generated // (2 * num_labels))  # of the rows of a label
+        half = max(1, settings.generated // (2 * num_labels))  # half the rows of a label
         self.labels = torch.arange(num_labels).repeat_interleave(2 * half)
-        self._released: Slices | None = None
+        self._released: Slices | None = None  # the release of `"once"`
 
     def __call__(self, rng: torch.Generator) -> Tensor:
         """Return the loss of a step."""
         slices = self._next_slices(rng)
         values = self.network.draw(self.labels, rng)
         features = self.map.features(self.map.prepare(values))
-        # (labels, rows of a label, width): rows were drawn label by label.
+        # Rows were drawn label by label: (labels, rows of a label, width).
         features = features.reshape(self.map.num_labels, -1, self.map.width)
         loss = 0.0 * features.sum()  # the gradient is 0 if no other part is added
         if slices is not None:
@@ -312,7 +313,7 @@ class SliceObjective:
             return dim * spread_loss(released, projected, stddev, rng)
         if self.settings.loss == "sliced":
             return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
-        # The negative log-likelihood of the noise, whose matched entropic weight is 1.
+        # The cost is the negative log-likelihood of the noise, whose matching entropic weight is 1.
         cost = torch.cdist(projected, released).square() / (2 * stddev**2)
         return entropic_cost(cost)[0]
 
@@ -343,8 +344,8 @@ def smoothed_sliced_loss(
         private: Released slices; constants.
         generated: Projections of generated records, along the same directions.
         stddev: Standard deviation σ of the noise in released slices.
-        q: 1 or 2.
-        rng: Generator of the generated side's noise.
+        q: Exponent, 1 or 2; others are refused.
+        rng: Generator of the noise that is added to generated projections.
 
     Examples:
         >>> x = torch.tensor([[0.0], [1.0]])
@@ -352,7 +353,7 @@ def smoothed_sliced_loss(
         tensor(4.)
     """
     if q not in (1, 2):
-        raise PrivotError(f"q is {q}: the sliced loss is made for 1 and 2")
+        raise PrivotError(f"q is {q}: give 1 or 2")
     noise = torch.randn(generated.shape, generator=rng, dtype=generated.dtype)
     noisy = generated + stddev * noise
     if len(private) != len(generated):
@@ -366,13 +367,13 @@ def smoothed_sliced_loss(
 
 
 def spread_loss(private: Tensor, generated: Tensor, stddev: float, rng: torch.Generator) -> Tensor:
-    """Return the mean over slices of W_2² between the two sides, each centered to mean 0."""
+    """Return `smoothed_sliced_loss` for q = 2 of slices whose means are subtracted."""
     centered = private - private.mean(dim=0)
     return smoothed_sliced_loss(centered, generated - generated.mean(dim=0), stddev, 2, rng)
 
 
 def with_blanks(projected: Tensor, plan: SlicePlan) -> Tensor:
-    """Append zero rows to projections (n, k), in the proportion of blank rows in a plan's batch."""
+    """Append zero rows to projections (n, k), as many in proportion as a plan's batch has blank rows."""
     blanks = round(len(projected) * (plan.rows / plan.accounting.batch_size - 1))
     return torch.cat([projected, projected.new_zeros(blanks, projected.shape[1])])
 
@@ -382,7 +383,7 @@ class PooledMean(nn.Module):
 
     A release of n rows along k directions U has column means s = Uᵀμ + noise, with noise N(0, σ²/n).
     Back-projection (d/k)·U s is unbiased for μ, but the random directions contribute ‖μ‖²·d/k to its
-    variance. The projection of residuals avoids this: with μ̂_0 = 0, A = (d/k) U Uᵀ and so E A = I,
+    variance. Back-projection of residuals avoids this. With μ̂_0 = 0, A = (d/k) U Uᵀ and so E A = I,
 
     $$ \hat μ_t = \hat μ_{t-1} + γ_t \tfrac{d}{k} U_t (s_t - U_t^\top \hat μ_{t-1}),
     \qquad γ_t = \frac{1}{t + d/k}. $$
@@ -390,19 +391,19 @@ class PooledMean(nn.Module):
     U_t is independent of the past, so the error's mean shrinks by exactly 1 − γ_t a step, and with
     β = Π(1 − γ) the estimate μ̂_t/(1 − β) is unbiased for every t.
 
-    **Its error**, exactly. E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a
-    frame. Errors e of the noise (variance ν of a column mean), of the batch's mean record (trace τ of
-    its covariance) and of the start (‖μ‖²) obey one recursion, E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖²:
+    **Exact error.** E A² = a·I with a = (d + k − 1)/k for independent unit columns, d/k for a frame. The
+    errors e by the noise (variance ν of a column mean), by the batch's mean record (trace τ of its
+    covariance) and by the start (‖μ‖²) all obey E‖(I − γA)e‖² = (1 − 2γ + γ²a) ‖e‖², so
 
     $$ E‖\hat μ/(1 − β) − μ‖^2 = \frac{V·(d^2 ν / k + a τ) + (D − β^2) ‖μ‖^2}{(1 − β)^2},
     \quad V_t = (1 − 2γ + γ^2 a) V_{t-1} + γ^2, \quad D_t = (1 − 2γ + γ^2 a) D_{t-1}, $$
 
-    with V_0 = 0 and D_0 = 1; the error is spread evenly over the coordinates. Here ν = σ²·rows/batch²
-    (blank rows of padded batches add noise), and τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b for batches of
-    fixed size, (1 − q)·R²/b for Poisson batches, 0 for all records: R² bounds the mean square of a
-    record's norm, with equality for features of degree 2, whose norm is 1. ‖μ‖² is estimated from ‖μ̂‖²
-    minus its error. For large T the start's part vanishes as 1/T², and a coordinate's mean square error
-    tends to (dν/k + aτ/d)/T.
+    with V_0 = 0 and D_0 = 1; the error is spread evenly over the coordinates. Here ν = σ²·rows/b² for
+    batches of b records (blank rows of padded batches add noise). For n records and a fixed batch size
+    τ = (1 − (b−1)/(n−1))·(R² − ‖μ‖²)/b; for Poisson batches τ = (1 − b/n)·R²/b, for all records 0. R²
+    bounds the mean square of a record's norm, with equality for features of degree 2, whose norm is 1.
+    ‖μ‖² is estimated by ‖μ̂‖² minus its error. For large t the start's part vanishes as 1/t², and a
+    coordinate's mean square error tends to (dν/k + aτ/d)/t.
     """
 
     mean: Tensor  # μ̂ (d,)
@@ -417,7 +418,7 @@ class PooledMean(nn.Module):
         self._dim, self._radius = accounting.dim, accounting.radius
         self.ratio = accounting.dim / count  # d/k
         self._square = self.ratio + (0.0 if accounting.orthonormal else (count - 1) / count)  # a
-        # Blank rows count as zeros: the mean over rows is that over records divided by this.
+        # Blank rows are zeros: the mean over records is the mean over rows times this.
         self.padding = plan.rows / accounting.batch_size
         noise_variance = plan.stddev**2 * self.padding / accounting.batch_size  # ν
         self._noise = self.ratio * accounting.dim * noise_variance  # d² ν/k
@@ -450,10 +451,7 @@ class PooledMean(nn.Module):
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of a coordinate's error by noise, batches and directions; ∞ at first.
-
-        It is a function of releases, and may be published.
-        """
+        """Standard deviation of a coordinate's error, a function of releases; ∞ before the first."""
         if not self.count:
             return math.inf
         bias, gathered, memory = float(self.bias), float(self.gathered), float(self.memory)
@@ -474,8 +472,9 @@ class PooledMean(nn.Module):
 class LabeledNetwork(nn.Module, LabeledLaw):
     """Multilayer perceptron, or DCGAN, from (latent, one-hot label) to raw values of records.
 
-    Privacy: it is trained on released slices and its own samples, never on a record; batch normalization
-    is of its samples. Once fitted, it computes every record from its own latent and label alone.
+    Privacy: the network is trained on released slices and generated records alone, and the statistics of
+    batch normalization are those of generated records. A fitted network computes every record from one
+    latent and label. `SliceSettings` describes the other arguments.
     """
 
     kind: ClassVar[str] = "network"
@@ -492,7 +491,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
         self.records, self.latent_dim = records, latent_dim
         inputs = latent_dim + (records.num_labels if records.num_labels > 1 else 0)
         self.network = make_network(architecture, inputs, records.output_shape, hidden, seed)
-        # All labels are assumed to be equally frequent: public.
+        # All labels are assumed to be equally frequent, without regard to records.
         self.shares = torch.full((records.num_labels,), 1.0 / records.num_labels)
 
     def forward(self, latent: Tensor, labels: Tensor) -> Tensor:
@@ -504,7 +503,7 @@ class LabeledNetwork(nn.Module, LabeledLaw):
 
     def draw(self, labels: Tensor, rng: torch.Generator) -> Tensor:
         """Generate raw values for labels (n,) from fresh latents."""
-        # The network draws as many numbers as it has inputs; those of the label are replaced.
+        # The network draws as many numbers as it has inputs; the label's are replaced.
         latent = self.network.draw_latent(len(labels), rng)[:, : self.latent_dim]
         values: Tensor = self(latent, labels)
         return values

@@ -1,62 +1,61 @@
 r"""Noisy slices of private records: the plan of a run, batches and directions, and the mechanism.
 
-**Mechanism.** A release is (U, XU + V), where U ∈ R^{d×k} has public unit columns, drawn anew and
-independently of the data, X contains the records of a secret batch, and V has independent N(0, σ²)
-entries (Rakotomamonjy, Ralaivola 2021; here with exact accounting, see
-`privot.privacy.slice_accounting`). Everything computed from releases is post-processing.
+**Mechanism.** A release is (U, XU + V). U ∈ R^{d×k} has public unit columns, drawn for each release and
+independently of the data; the rows of X are the records of a secret batch; and V has independent N(0,
+σ²) entries (Rakotomamonjy, Ralaivola 2021; `privot.privacy.slice_accounting` accounts for it exactly).
+Everything computed from releases is post-processing.
 
 - **Adjacency** is the plan's: by `replace_one`, one unit's record becomes any other; by `zero_out`, it
   becomes blank. The plan and the record map must have the same unit. Each unit must have only one
   record; the mechanism cannot check this.
 - **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches. The
-  mechanism clips features to the public radius. A record whose features overflow counts as zeros: NaN
+  mechanism clips features to the public radius R. A record whose features overflow counts as zeros: NaN
   would pass the clipping and reveal that the record was drawn, and a refusal would reveal that it
   exists. There is no batch norm and no batch maximum: the row of a slot depends on its record alone.
 - **Noise** is an exact Gaussian rounded to a power-of-two grid, added in integers to projections rounded
   to the same grid. Noise and batches use the operating system's entropy.
 - **Count first**: the plan's whole guarantee is entered in the account of these records before the first
-  release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn; without budget
-  no batch is drawn. Threads may share a mechanism: the ledger numbers their releases.
+  release (`privot.privacy.ledger`), and the ledger is charged before a batch is drawn. Threads may share
+  a mechanism: the ledger numbers their releases.
 
-**Grid.** Projections are rounded to a power of two g, far below the noise; the accountant uses a grid
-of (2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the floating-point
-error of projections: in double precision it is below d·2^−52·R, and the plan is refused unless this is
-at most g/2. The rest covers the **other** rows of a batch: the labels determine which rows are
-multiplied together, and so the last bits of all. Each projection may change by one g, √(rows·k)·g in
-all.
+**Grid.** Projections are rounded to multiples of a power of two g, far below the noise; the accountant
+uses a grid of (2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the
+floating-point error of projections: in double precision it is below d·2^−52·R, and the plan is refused
+unless this is at most g/2. The rest covers the **other** rows of a batch: labels determine which rows
+are multiplied together, and so the last bits of all projections. Each may change by one g, so the k
+projections of all rows by √(rows·k)·g in norm.
 
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
 knows who was drawn, so batches are neither seeded, logged nor stored.
 
 - `without_replacement`: a uniformly random subset of fixed size **in uniformly random order**.
-- `padded_poisson`: every record enters with probability at most q, independently of the others, into
-  uniformly random slots of a public, constant number of rows; the other slots stay empty. The
-  accounting is conditional on no overflow of the slots; δ includes the probability of an overflow, in
-  which case records without a slot are omitted.
+- `padded_poisson`: every record is chosen with probability at most q, independently of the others. The
+  chosen ones are put into uniformly random slots; the number of slots is public and constant, and the
+  other slots stay empty. The accounting is conditional on enough slots; δ includes the probability of an
+  overflow, in which case records without a slot are omitted.
 - `none`: all records.
 
-**Directions** are drawn anew for each release, uniform on the sphere and never longer than 1, since the
-accounting averages over U with independent uniform unit columns (or a uniform frame: orthonormal
-columns). Columns are normalized Gaussian vectors from the operating system's entropy
-(`privot.mechanisms.samplers`), so no two runs (also resumed ones), threads or forked processes share
-directions, as the accounting requires; they do not depend on the data. Box–Muller pairs
+**Directions** are uniform on the sphere and never longer than 1, since the accounting averages over U
+with independent uniform unit columns (or a uniform frame: orthonormal columns). Columns are normalized
+Gaussian vectors from the operating system's entropy (`privot.mechanisms.samplers`). So no two runs,
+threads or forked processes share directions, as the accounting requires. Box–Muller pairs
 
 $$ (\sqrt{−2 \ln u} \cos φ, \sqrt{−2 \ln u} \sin φ), \qquad u = (w + ½)/2^{32}, \quad φ = π w'/2^{31} $$
 
-in single precision, from 32-bit words w, w′, take half the time of a ziggurat. They reduce only the
-resolution of public directions: coordinates beyond 6.76 standard deviations (1.4e-11 of them) do not
-occur, so the distribution of the projected sensitivity has a lighter tail, not a heavier one.
+in single precision, from 32-bit words w, w′, take half the time of a ziggurat. Coordinates beyond 6.76
+standard deviations (1.4e-11 of them) do not occur, so the distribution of the projected sensitivity has
+a lighter tail, not a heavier one.
 
 **Norm of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24 and
 d < 2^20, numpy's pairwise sum of squares has at most 19 + log₂(d/128) ≤ 32 roundings, whose effect the
 root halves; squares (halved, too), root, quotient and product add 3.5. So the relative error is below
-20·ϖ < 2^−19 to first order: columns are scaled to norm 1 − 2^−19 and never exceed 1. A column shorter by
-a factor c ≤ 1 contributes c² times as much to H = ‖Uᵀz‖²: given U, the mechanism is Gaussian with a
-smaller sensitivity than the accounted one.
+20·ϖ < 2^−19 to first order: columns are scaled to norm 1 − 2^−19 and never exceed 1. If a column has
+norm c ≤ 1, its part of H = ‖Uᵀz‖², for a change z of one record, is multiplied by c². So given U, the
+mechanism is Gaussian with a smaller sensitivity than the accounted one.
 
 **Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
-functions of raw records stay with the curator: the fingerprint of values and labels by which a second
-run on the same records is recognized, the warning of it, and the time of a release (which depends on
+functions of raw records stay with the curator: the fingerprint of values and labels that recognizes a
+second run on the same records, the warning of such a run, and the time of a release (which depends on
 labels, by which rows are grouped, and on the samplers' rejections). The index of each slot stays inside
 the mechanism; the time of drawing it depends only on coins and on the number of records. Nothing is
 logged.
@@ -104,12 +103,13 @@ class SlicePlan:
     however many are made; `privot.privacy.ledger` explains why no smaller one may be claimed for a part.
 
     Arguments:
-        accounting: Parameters of the accounting; its `grid` is 2 + √rows times `grid` below.
+        accounting: Parameters of the accounting; its `grid` is at least (2 + √rows) times `grid` below.
         stddev: Standard deviation σ of the noise of one projection of one row.
         steps: Number of releases.
         delta: δ of the guarantee.
-        grid: Power of two to which projections and noise are rounded.
-        method: `"pld"`, the privacy-loss distribution, or `"rdp"`.
+        grid: Power of two to which projections and noise are rounded; refused if the accounting assumes
+            a smaller one, or double precision is too coarse for it.
+        method: Accounting by `"pld"`, the privacy-loss distribution, or by `"rdp"`, Rényi divergences.
     """
 
     accounting: SlicedAccounting
@@ -155,7 +155,7 @@ class SlicePlan:
 
     @property
     def rows(self) -> int:
-        """Number of rows of every release, padding included: public and constant."""
+        """Number of rows of every release, including padding: public and constant."""
         _, rows = self.accounting.overflow(self.steps, self.delta)
         return rows
 
@@ -180,12 +180,12 @@ class SlicePlan:
 
 
 def accounted_grid(grid: float, rows: int) -> float:
-    """Return the grid for the accounting of batches of `rows` rows that are rounded to `grid`."""
+    """Return the grid (2 + √rows)·g that accounts for batches of `rows` rows, rounded to g = `grid`."""
     return grid * (2 + math.sqrt(rows))
 
 
 def draw_batch(plan: SlicePlan, rows: int) -> Integers:
-    """Draw the record in each of `rows` slots, or `EMPTY`."""
+    """Draw a batch: the index of the record in each slot, or `EMPTY` (rows,)."""
     accounting = plan.accounting
     if accounting.sampling == "none":
         return np.arange(accounting.records)
@@ -218,18 +218,17 @@ def random_order(count: int) -> Integers:
 
 
 def poisson_sample(population: int, rate: float) -> Integers:
-    """Draw each of range(population) with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
+    """Choose each of range(population) with probability ⌊rate·2^64⌋/2^64 (1 if rate is 1)."""
     if rate >= 1:
         return np.arange(population)
     return np.flatnonzero(random_words(population) < np.uint64(int(rate * 2**64)))
 
 
 def fill_slots(chosen: Integers, rows: int) -> Integers:
-    """Return the chosen records in uniformly random slots of `rows`, the others `EMPTY`."""
+    """Put chosen records into uniformly random slots (rows,); the others are `EMPTY`."""
     slots = np.full(rows, EMPTY, np.int64)
     order = random_order(rows)
-    entered = chosen[:rows]
-    slots[order[: len(entered)]] = entered
+    slots[order[: len(chosen)]] = chosen[:rows]
     return slots
 
 
@@ -238,8 +237,8 @@ def draw_directions(dim: int, count: int, orthonormal: bool = False) -> Tensor:
 
     Arguments:
         dim: Dimension d.
-        count: Number k, at most d for a frame.
-        orthonormal: True for columns orthogonal to each other.
+        count: Number k of columns, at most d for a frame.
+        orthonormal: Whether to draw a frame, whose columns are orthogonal to each other.
 
     Examples:
         >>> columns = draw_directions(5, 3)
@@ -283,7 +282,7 @@ class SlicingMechanism:
     """Mechanism that holds private records, and releases noisy slices within the ledger's budget.
 
     Arguments:
-        values: Raw records (n, …), floats in the form that the map requires.
+        values: Raw records (n, …), floats of the shape that the map requires.
         labels: Labels of the records (n,), in range(num_labels); None without labels.
         record_map: Map from raw records to features.
         ledger: Ledger of the releases.
@@ -300,7 +299,7 @@ class SlicingMechanism:
         ledger: Ledger[SlicePlan],
     ) -> None:
         accounting = ledger.plan.accounting
-        values = given_values(values)
+        values = require_values(values)
         dim = record_map.num_labels * record_map.width
         if len(values) != accounting.records or dim != accounting.dim:
             raise PrivotError(
@@ -309,17 +308,17 @@ class SlicingMechanism:
             )
         if accounting.non_negative and not record_map.non_negative:
             raise PrivotError(
-                "the plan counts on non_negative records, this map's may point apart: "
-                "calibrate with non_negative=False"
+                "the plan assumes non_negative records, and this map's may have negative inner "
+                "products: calibrate with non_negative=False"
             )
         if accounting.unit != record_map.unit:
             raise PrivotError(
-                f"the plan promises per {accounting.unit}, a record belongs to one {record_map.unit}: "
+                f"the plan protects a {accounting.unit}, but a record belongs to a {record_map.unit}: "
                 "calibrate it for the unit of the records"
             )
         self.map, self.ledger = record_map, ledger
         self._coordinates = _prepared(values, record_map)
-        self._labels = given_labels(labels, len(values), record_map.num_labels)
+        self._labels = require_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
         self._digest = fingerprint(
             whole_records(values.numpy(force=True), self._labels.numpy(force=True))
@@ -336,18 +335,21 @@ class SlicingMechanism:
             charge(self._digest, self.ledger)
             self._entered = True
         self.ledger.spend()
-        run = self.ledger.plan.accounting
-        directions = draw_directions(run.dim, run.num_projections, run.orthonormal)
-        batch = draw_batch(self.ledger.plan, self._rows)
+        plan, declared = self.ledger.plan, self.ledger.plan.accounting
+        directions = draw_directions(declared.dim, declared.num_projections, declared.orthonormal)
+        batch = draw_batch(plan, self._rows)
         values = np.empty((self._rows, directions.shape[1]), np.float32)
         for start in range(0, self._rows, _CHUNK):
             part = slice(start, start + _CHUNK)
-            values[part] = self._noisy(self._project(batch[part], directions))
+            projected = self._project(batch[part], directions).numpy()
+            steps = np.rint(projected / plan.grid).astype(np.int64)
+            noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
+            values[part] = (steps + noise) * plan.grid
         return Slices(directions, torch.from_numpy(values))
 
     def _project(self, batch: np.ndarray, directions: Tensor) -> Tensor:
-        """Return XU (rows, k) of the records in the slots, zeros in empty ones, in double precision."""
-        chosen = torch.from_numpy(np.maximum(batch, 0))  # an empty slot: any record, times 0
+        """Return XU (rows, k) of a batch (rows,) in double precision, with zeros in empty slots."""
+        chosen = torch.from_numpy(np.maximum(batch, 0))  # an empty slot has record 0, times 0
         # Records are grouped by label for speed; the plan's grid covers the effect on last bits.
         labels, order = self._labels[chosen].sort()
         batch, chosen = batch[order.numpy()], chosen[order]
@@ -364,13 +366,6 @@ class SlicingMechanism:
         projected = torch.cat([group @ block for group, block in groups])
         return (projected * scale)[torch.argsort(order)]
 
-    def _noisy(self, projected: Tensor) -> np.ndarray:
-        """Round projections to the grid, and add rounded Gaussian noise in integer steps."""
-        plan = self.ledger.plan
-        steps = np.rint(projected.numpy() / plan.grid).astype(np.int64)
-        noise = sample_rounded_gaussian(steps.shape, plan.stddev / plan.grid)
-        return (steps + noise) * plan.grid
-
 
 def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
     """Return the coordinates of raw records; refuse values that are not finite."""
@@ -378,11 +373,11 @@ def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
     if not bool(torch.isfinite(values[~finite]).all()):
         raise PrivotError("values hold NaN or infinity: replace or drop such records first")
-    prepared[~finite] = 0.0  # of finite values whose coordinates overflow
+    prepared[~finite] = 0.0  # these values are finite, but their coordinates overflow
     return prepared
 
 
-def given_values(values: ArrayLike | Tensor) -> Tensor:
+def require_values(values: ArrayLike | Tensor) -> Tensor:
     """Return raw records (n, …) as a tensor of floats; refuse anything else."""
     tensor = _as_tensor("values", values)
     if tensor.ndim == 0 or len(tensor) == 0:
@@ -394,32 +389,37 @@ def given_values(values: ArrayLike | Tensor) -> Tensor:
     return tensor
 
 
-def given_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
-    """Return labels (n,), int64; zeros where there are none."""
+def require_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
+    """Return labels (count,), int64; refuse other than whole numbers in range(num_labels).
+
+    None stands for zeros if `num_labels` is 1.
+    """
     if labels is None:
         if num_labels > 1:
-            raise PrivotError(f"labels are missing: give one in 0 to {num_labels - 1} a record")
+            raise PrivotError(
+                f"labels are missing: give each record one from 0 to {num_labels - 1}"
+            )
         return torch.zeros(count, dtype=torch.int64)
-    given = _as_tensor("labels", labels)
-    if given.shape != (count,):
+    numbers = _as_tensor("labels", labels)
+    if numbers.shape != (count,):
         raise PrivotError(
-            f"labels of shape {tuple(given.shape)} do not fit {count:,} records: give one a record"
+            f"labels of shape {tuple(numbers.shape)} do not fit {count:,} records: give each one"
         )
-    whole = given.long()
-    if bool(((whole != given) | (whole < 0) | (whole >= num_labels)).any()):
+    whole = numbers.long()
+    if bool(((whole != numbers) | (whole < 0) | (whole >= num_labels)).any()):
         raise PrivotError(
-            f"labels hold what is no class of num_labels {num_labels}: give whole numbers from 0 to "
-            f"{num_labels - 1}"
+            f"labels hold values that are no class of num_labels {num_labels}: give whole numbers from "
+            f"0 to {num_labels - 1}"
         )
     return whole
 
 
-def _as_tensor(name: str, given: Any) -> Tensor:
+def _as_tensor(name: str, numbers: Any) -> Tensor:
     """Return an array or tensor of numbers as a tensor; refuse anything else, under this name."""
-    if isinstance(given, Tensor):
-        return given
+    if isinstance(numbers, Tensor):
+        return numbers
     try:
-        array = np.asarray(given)
+        array = np.asarray(numbers)
     except (TypeError, ValueError) as error:
         raise PrivotError(f"{name} are no array ({error}): give one of numbers") from None
     if array.dtype.kind not in "biuf":

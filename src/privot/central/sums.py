@@ -1,13 +1,13 @@
 r"""Noisy sums of private records: the plan of a run, its queries, the mechanism and its rounds.
 
 **Mechanism.** A round answers a `Query`: a public map, which may depend on earlier releases, from one
-record to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. For every slot it releases
+record x to a slot $j(x)$ and an integer vector $v(x) ∈ Z^w$ with $‖v(x)‖ ≤ R$. It releases, for every j,
 
 $$ \sum_{i : j(x_i) = j} v(x_i) + N_j \quad \text{(moment 1), or} \quad
    \sum_{i : j(x_i) = j} v(x_i) v(x_i)^\top + N_j \quad \text{(moment 2)} . $$
 
-The upper triangle of a matrix is summed, with diagonal entries multiplied by 29 and the others by 41.
-As $41^2 ≤ 2·29^2$, the contribution of one record has a norm of at most $29 ‖v‖^2$. Entries off the
+Only the upper triangle of a matrix is summed, with diagonal entries multiplied by 29 and the others by
+41. As $41^2 ≤ 2·29^2$, the contribution of one record has a norm of at most $29 ‖v‖^2$. Entries off the
 diagonal, each of which represents two, have less noise by the factor $29/41 ≈ 1/\sqrt 2$.
 
 **Adjacency** is `replace_one`: one unit's record becomes any other; the number of records is public.
@@ -19,12 +19,12 @@ $⟨u, u'⟩ ≥ 0$. Moments of order 2 always satisfy this:
 $$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 . $$
 
 Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
-is $⌊σ Z + ½⌋$ with $σ = Δ/μ_t$, and μ_t from the plan.
+is $⌊σ Z + ½⌋$, with Z standard normal, $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** A query of counts has vectors of L one-hot vectors side by side, each times a public
-integer $u_j$, which it returns as L positions. At moment 1 the release contains the number of records at
-each place of each block, and $Δ = \sqrt{2 \sum_j u_j^2}$ is the change by a record that differs in every
-block; at moment 2 it also contains the number at each pair of places.
+**Indicators.** The vector of a query of counts consists of L blocks. Each block is a one-hot vector
+times a public integer $u_j$, and the query returns its position. At moment 1 the release contains the
+number of records at each position of each block, and $Δ = \sqrt{2 \sum_j u_j^2}$ is the change by a
+record that differs in every block. At moment 2 it also contains the number at each pair of positions.
 
 **Composition.** The query of a round may depend on all earlier releases, as long as $μ_t = Δ_t/σ_t$
 does not: the plan fixes it before private data are read. All rounds are then as private as **one**
@@ -33,31 +33,32 @@ release with
 $$ μ^2 = \sum_t μ_t^2 , \qquad δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) , $$
 
 exactly: nothing is lost by composing (Dong, Roth, Su 2022, corollary 3.3; the curve of Balle and Wang
-2018). Rounding the noisy sum to integers is post-processing.
+2018).
 
 **Floating point.** Vectors are integers, and are checked: a vector that is too long, or negative though
 the query declared otherwise, is replaced by zeros, as is a record with a position outside its block.
 Sums are exact in any order. The noise is an exactly rounded Gaussian (`privot.mechanisms.samplers`); an
 integer plus this noise is the rounded noisy sum, post-processing of the continuous mechanism. A query
-maps records independently, in chunks at fixed places: no bit of a vector depends on another record.
+maps records independently, in chunks that begin at fixed rows: no bit of a vector depends on another
+record.
 
-**Passes.** A round is one pass over the records, which are read and encoded in chunks and not stored: a
-table is read once, images once a round, and memory does not grow with their number. The first pass also
-finds the account of the records. Until a pass is complete nothing is charged or released.
+**Passes.** A round is one pass over the records, which are read and encoded in chunks and not stored, so
+memory does not grow with their number. The first pass also computes their fingerprint. Until a pass is
+complete nothing is charged or released.
 
 **Privacy review: who sees what.** Releases have public shapes. The time of a release depends on raw
 records (how they are compressed, the order of slots in memory, the rejections of the sampler), so only
-the curator may measure it. The fingerprint by which a second run on the same records is recognized, a
-keyed digest of values and labels, stays with the curator as well, as do refusals of records. Nothing is
-logged, and no file of records is written. **Count first**: the plan's whole guarantee is entered in the
-account of these records before the first round is charged, and the ledger before a round is answered.
+the curator may measure it. A fingerprint, a keyed digest of values and labels, recognizes a second run
+on the same records; it stays with the curator, as do refusals of records. Nothing is logged, and no file
+of records is written. **Count first**: the plan's whole guarantee is entered in the account of these
+records before the first round is charged, and the ledger is charged before a round is answered.
 
 **Resuming.** Queries are functions of public numbers and of earlier releases. So a run that is resumed
-after a kill repeats them, and those in the checkpoint are answered from it, at no cost. If the answer of
-a round that the ledger counted was lost, the run cannot be resumed, since later rounds depend on it. Nor
-can it with other records, since sums of two sets would be combined: they are recognized by their account
-(`privot.privacy.ledger`), and refused before any budget is spent; only the curator sees the refusal. The
-checkpoint contains only released sums and public settings.
+after a kill repeats its queries, and answers in the checkpoint are used again, at no cost. If the answer
+of a round that the ledger counted was lost, the run cannot be resumed, since later rounds depend on it.
+Nor can it be resumed with other records, since sums of two sets would be combined. Such records have
+another account (`privot.privacy.ledger`), and are refused before any budget is spent. The checkpoint
+contains only released sums and public settings.
 
 References:
     Dong, Roth, Su, *Gaussian differential privacy* (2022).
@@ -89,11 +90,11 @@ from privot.training import Interrupted, Progress
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Records = tuple[NDArray[Any], ...]
-Chunks = Callable[[], Iterable[Records]]  # a pass over all records
+Chunks = Callable[[], Iterable[Records]]  # each call makes one pass over all records
 P = TypeVar("P", bound=Countable)
 
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
-_UP = 1 + 2.0**-40  # factor far above 1 + the relative rounding error of Δ and of μ
+_UP = 1 + 2.0**-40  # exceeds 1 + the relative rounding errors of Δ and of μ by far
 CHUNK = 4096  # records encoded at once
 _BLOCKS = 100  # a ledger reserves releases in blocks of 1/100 of the plan: a kill wastes one block
 
@@ -118,15 +119,16 @@ def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
 
 
 def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
-    """Yield records in the form that accounts compare (`privot.privacy.ledger`): rows of all parts.
+    """Yield chunks (rows, p) of records as `privot.privacy.ledger.fingerprint` takes them.
 
     Arguments:
         parts: Arrays (n, …) of the same n records: values, then labels. Records without labels get
             label 0, so that all methods yield the same rows. Labels, integers below 2^24, are exact in
             single precision.
 
-    >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]
-    [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
+    Examples:
+        >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]
+        [[[0.0, 0.0, 0.0], [0.0, 0.0, 3.0]]]
     """
     for records in _in_chunks(parts):
         with np.errstate(over="ignore"):  # numbers too large are infinity in single precision
@@ -136,7 +138,7 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
 
 @dataclass(frozen=True)
 class Budget:
-    """Public numbers of a run: ε, δ, the number of records, and the owner (unit) of a record."""
+    """Public numbers of a run: ε > 0, δ in (0, 1), the number of records, and the owner of a record."""
 
     epsilon: float
     delta: float
@@ -148,13 +150,16 @@ class Budget:
         return self.records / calibrate_gaussian(1.0, self.epsilon, self.delta) / num_labels
 
     def plan(self, shares: Sequence[float]) -> "SumPlan":
-        """Return the plan that spends (ε, δ) on rounds, with $μ_t^2$ in proportion to the shares."""
+        """Return the plan of this budget: see `SumPlan.calibrate`."""
         return SumPlan.calibrate(self.epsilon, self.delta, shares, self.records, self.unit)
 
     def require_signal(
         self, noise: float, limit: float, noun: str, effect: str, remedy: str
     ) -> None:
-        """Refuse a plan whose noise, inversely proportional to the number of records, is too large."""
+        """Refuse noise above the limit; it is inversely proportional to the number of records.
+
+        `noun` (the records), `effect` and `remedy` are words of the message.
+        """
         if noise > limit:
             raise PrivotError(
                 f"epsilon {at_most(self.epsilon)} for {self.records:,} {noun}: {effect}; give "
@@ -194,15 +199,15 @@ class SumPlan:
     def calibrate(
         cls, epsilon: float, delta: float, shares: Sequence[float], records: int, unit: str
     ) -> Self:
-        """Return the plan that spends (ε, δ) on rounds, with $μ_t^2$ in proportion to the shares.
+        """Return the plan that spends (ε, δ) on one round a share, with $μ_t^2$ proportional to shares.
 
         Raises:
             PrivotError: if ε is not positive, or δ not in (0, 1).
         """
         require_finite("epsilon", epsilon, positive=True)
         total = 1.0 / calibrate_gaussian(1.0, epsilon, delta)
-        whole = math.fsum(shares)
-        ratios = tuple(total / _UP**2 * math.sqrt(share / whole) for share in shares)
+        sum_of_shares = math.fsum(shares)
+        ratios = tuple(total / _UP**2 * math.sqrt(share / sum_of_shares) for share in shares)
         return cls(ratios, delta, records, unit)
 
     @property
@@ -236,12 +241,12 @@ class SumPlan:
 
 
 class Query(ABC):
-    """Public map from single records to vectors, which one round sums.
+    """Public map from single records to slots and vectors; one round sums the vectors of each slot.
 
     Attributes:
-        slots: Number of slots, each of which has a sum of its own.
+        slots: Number of slots.
         width: Number w of coordinates of a vector.
-        radius: Largest norm R of a vector; R² is an integer.
+        radius: Largest norm R of a vector.
         moment: 1 to sum vectors v, 2 to sum products v vᵀ.
         non_negative: At moment 1, whether no vector has a negative coordinate.
     """
@@ -258,11 +263,10 @@ class Query(ABC):
 
 
 class Indicators(Query):
-    """A query whose vectors consist of L blocks, each one integer at a position and zeros elsewhere.
+    """Query whose vectors consist of L blocks, each with one integer at a position and zeros elsewhere.
 
     Attributes:
-        sizes: Number of places of each block.
-        weights: Integer u of each block (L,), 1 by default.
+        sizes: Number of positions in each block.
     """
 
     sizes: tuple[int, ...]
@@ -271,7 +275,7 @@ class Indicators(Query):
 
     @cached_property
     def weights(self) -> Integers:
-        """See the attribute."""
+        """Integer u of each block (L,), 1 by default."""
         return np.ones(len(self.sizes), np.int64)
 
     @property
@@ -288,12 +292,12 @@ class Indicators(Query):
         """Return each record's position within each block (n, L), from 0 to the block's size − 1."""
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
-        """See `Query`; `add_indicators` counts places instead, without forming these vectors."""
+        """See `Query`; `add_indicators` sums these vectors without forming them."""
         positions, inside = _positions(self, records)
-        places = np.where(inside[:, None], positions, 0) + np.cumsum(self.sizes) - self.sizes
-        vectors = np.zeros((len(places), self.width), np.int64)
-        np.put_along_axis(vectors, places, inside[:, None] * self.weights, axis=1)
-        return np.zeros(len(places), np.int64), vectors
+        columns = np.where(inside[:, None], positions, 0) + np.cumsum(self.sizes) - self.sizes
+        vectors = np.zeros((len(columns), self.width), np.int64)
+        np.put_along_axis(vectors, columns, inside[:, None] * self.weights, axis=1)
+        return np.zeros(len(columns), np.int64), vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,16 +336,16 @@ class SumMechanism:
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
-        """Count the next round, and return the answer to its query; refused as by `count`."""
+        """Count the next round, and return the answer to its query; raises as `count`."""
         return noisy_sums(query, *self.count(query))
 
     def count(self, query: Query) -> tuple[Integers, float]:
-        """Count the next round; return its integer sums with noise, and the noise's stddev.
+        """Count the next round; return its noisy integer sums, and the noise's standard deviation.
 
         Raises:
             BudgetExhausted: if no round is left.
-            PrivotError: if the number of records is not the plan's, their sums would not be exact, or a
-                value is NaN or infinite.
+            PrivotError: if the number of records is not the plan's, a value is NaN or infinite, sums
+                would not be exact, or earlier rounds used other records.
         """
         plan = self.ledger.plan
         if not query.radius > 0 or plan.records * float(query.radius) ** 2 >= 2.0**53:
@@ -382,10 +386,10 @@ class SumMechanism:
     def _exact_sums(self, query: Query) -> Integers:
         """Return sums (slots, w) of vectors, or at moment 2 sums (slots, w, w) of v vᵀ."""
         total = zero_sums(query)
-        passing = _adding(query, self._pass(), total)
-        if self._digest is None:  # the first pass
-            self._digest = _fingerprint(passing)
-        for _ in passing:
+        chunks = _adding(query, self._pass(), total)
+        if self._digest is None:  # the first pass also computes the fingerprint
+            self._digest = _fingerprint(chunks)
+        for _ in chunks:  # those that the fingerprint has not read
             pass
         return total
 
@@ -407,7 +411,7 @@ def _fingerprint(chunks: Iterable[Records]) -> str:
 
 
 def _adding(query: Query, chunks: Iterable[Records], total: Integers) -> Iterator[Records]:
-    """Yield chunks of records, and add their sums to the total of a pass."""
+    """Pass on chunks of records, and add the sums of each to the total."""
     add = _add_vectors if query.moment == 1 else _add_products
     for records in chunks:
         if isinstance(query, Indicators):
@@ -421,31 +425,31 @@ def _adding(query: Query, chunks: Iterable[Records], total: Integers) -> Iterato
 def add_indicators(
     total: Integers, query: Indicators, records: Records, occurrences: Integers | None = None
 ) -> None:
-    """Add sums of indicators to a total (1, w), or of their products to one (1, w, w), its upper half.
+    """Add sums of indicators to a total (1, w), or their products to the upper half of one (1, w, w).
 
     Record i occurs `occurrences[i]` times, once by default. A record with a position outside its block
     counts as zeros.
     """
     positions, inside = _positions(query, records)
-    counted = None if occurrences is None else occurrences[inside]
-    columns = np.ascontiguousarray(positions[inside].T)
+    times = None if occurrences is None else occurrences[inside]
+    by_block = np.ascontiguousarray(positions[inside].T)
     sizes, weights, starts = query.sizes, query.weights, np.cumsum(query.sizes) - query.sizes
-    places = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
-    for i, place in enumerate(places):
-        counts = np.bincount(columns[i], counted, sizes[i]).astype(np.int64) * weights[i]
+    blocks = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    for i, block in enumerate(blocks):
+        counts = np.bincount(by_block[i], times, sizes[i]).astype(np.int64) * weights[i]
         if query.moment == 1:
-            total[0, place] += counts
+            total[0, block] += counts
             continue
-        total[0, place, place] += np.diag(counts * weights[i])
+        total[0, block, block] += np.diag(counts * weights[i])
         for j in range(i + 1, len(sizes)):
             shape = sizes[i], sizes[j]
-            pairs = np.bincount(columns[i] * sizes[j] + columns[j], counted, math.prod(shape))
+            pairs = np.bincount(by_block[i] * sizes[j] + by_block[j], times, math.prod(shape))
             pairs = pairs.astype(np.int64).reshape(shape)
-            total[0, place, places[j]] += pairs * (weights[i] * weights[j])
+            total[0, block, blocks[j]] += pairs * (weights[i] * weights[j])
 
 
 def _checked(vectors: Integers, query: Query) -> Integers:
-    """Replace by zeros the vectors that break the query's declaration: its radius, or its signs."""
+    """Replace vectors by zeros that are longer than the radius, or negative but declared otherwise."""
     wrong = np.square(vectors.astype(np.float64)).sum(axis=1) > float(query.radius) ** 2
     if query.moment == 1 and query.non_negative:
         wrong |= (vectors < 0).any(axis=1)
@@ -453,15 +457,15 @@ def _checked(vectors: Integers, query: Query) -> Integers:
 
 
 def _positions(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return positions (n, L), and whether all of a record's are inside their blocks (n,)."""
+    """Return positions (n, L), and whether all positions of a record are inside their blocks (n,)."""
     positions = query.positions(records)
     return positions, np.asarray(((positions >= 0) & (positions < query.sizes)).all(axis=1))
 
 
 def _add_vectors(slots: Integers, vectors: Integers, count: int) -> Integers:
     """Return sums of vectors by slot."""
-    places = (np.ones(len(slots), np.int64), (slots, np.arange(len(slots))))
-    return np.asarray(csr_array(places, shape=(count, len(slots))) @ vectors)
+    entries = (np.ones(len(slots), np.int64), (slots, np.arange(len(slots))))
+    return np.asarray(csr_array(entries, shape=(count, len(slots))) @ vectors)
 
 
 def _add_products(slots: Integers, vectors: Integers, count: int) -> Integers:
@@ -483,7 +487,7 @@ def _triangle(width: int) -> tuple[Integers, Integers, Integers]:
 
 
 def noise_free(query: Query, sums: Integers) -> Integers:
-    """Return the integers to which noise is added: of matrices the scaled upper triangles."""
+    """Return the integers to which noise is added: at moment 2, scaled upper triangles of the sums."""
     if query.moment == 1:
         return sums
     rows, columns, factors = _triangle(query.width)
@@ -503,7 +507,7 @@ def contributions(query: Query, records: Records) -> Integers:
 
 
 def noisy_sums(query: Query, sums: Integers, stddev: float) -> NoisySums:
-    """Return the release of integer sums (of any shape) that contain noise of `stddev`."""
+    """Return the release of integer sums, of any shape, with Gaussian noise of `stddev`."""
     if query.moment == 1:
         return NoisySums(sums.reshape(query.slots, query.width).astype(np.float64), stddev)
     rows, columns, factors = _triangle(query.width)
@@ -519,10 +523,10 @@ class Rounds:
     Arguments:
         mechanism: Mechanism that answers new queries.
         checkpoint: File of the answers.
-        progress: Callback after every round: its number, the number of rounds, and the noise's stddev.
+        progress: Callback after every round, with its standard deviation of the noise as the loss.
 
     Raises:
-        PrivotError: if the ledger counted rounds that the checkpoint lacks, or rounds of other records.
+        PrivotError: if ledger and checkpoint have unequal numbers of rounds, or rounds of other records.
     """
 
     def __init__(
@@ -542,7 +546,7 @@ class Rounds:
             mechanism.enter()
 
     def release(self, query: Query) -> NoisySums:
-        """Return the answer to the run's next query."""
+        """Return the answer to the run's next query; raise `Interrupted` on a signal, after saving."""
         sums, stddev = f"sums_{self._made}", f"stddev_{self._made}"
         if sums not in self._stored:
             with deferred_interruption() as interruption:

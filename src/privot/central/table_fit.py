@@ -1,15 +1,15 @@
-r"""Fit of tables by one round of noisy sums: counts of all pairs of columns, and latent classes.
+r"""Fits of latent classes to tables, by one round of noisy counts of all pairs of codes.
 
-A row's columns are codes (`privot.local.releases`). The one-hot vectors of all columns j, multiplied by
-public weights $u_j$, are concatenated to a vector $z ∈ R^D$, with D the number of all codes. The round
-releases the sum of $z z^\top$: the counts of all codes and of all pairs of codes. All rows have the same
-norm, so none is clipped. The noise of the counts of columns i and j is $∝ 1/(u_i u_j)$, and there are
-$K_i K_j$ of them, $K_j$ the number of codes of column j; so $u_j ∝ K_j^{1/3}$ minimizes the sum of
-absolute errors.
+Every value of a row is represented by a code (`privot.local.releases`). The one-hot vectors of all
+columns j, multiplied by public weights $u_j$, are concatenated to a vector $z ∈ R^D$, with D the number
+of all codes. The round releases the sum of $z z^\top$: the counts of all codes and of all pairs of
+codes. All rows have the same norm, so none is clipped. The noise of the counts of columns i and j is
+$∝ 1/(u_i u_j)$, and there are $K_i K_j$ such counts, with $K_j$ the number of codes of column j. So
+$u_j ∝ K_j^{1/3}$ minimizes the sum of absolute errors at a fixed norm $\sum_j u_j^2$.
 
 Latent classes are fitted to these counts (`fit_pairs`). The number of classes is doubled until the
-residual is at most its expectation under noise alone, half of the number of cells (the discrepancy
-principle of Morozov 1966), so that there are no more classes than the released counts support.
+residual is at most its expectation under noise alone, half of the number of measured counts (the
+discrepancy principle of Morozov 1966). So there are no more classes than the released counts support.
 
 **Privacy review.** Adjacency `replace_one`; the round is a Gaussian mechanism (`privot.central.sums`).
 Everything else is a function of the release and of public numbers.
@@ -51,8 +51,8 @@ _STEPS, _RATE = 2000, 0.05  # of Adam
 _SPREAD, _FLOOR = 0.5, 1e-5  # at the start: standard deviation of logits, smallest share of a code
 _MAX_WEIGHT = 64  # of the column with most codes; large, as weights are rounded to integers
 _FIRST_CLASSES, _MAX_CLASSES = 16, 256
-_ONE_COLUMN = np.zeros(1, np.int64)  # starts of columns, if there is one: class weights
-_MAX_NOISE = 0.5  # largest total variation of a column by noise
+_ONE_COLUMN = np.zeros(1, np.int64)  # `starts` of a softmax over all rows
+_MAX_NOISE = 0.5  # largest total variation that noise may cause in the least noisy column
 
 
 def fit_pairs(
@@ -62,8 +62,8 @@ def fit_pairs(
 
     With class weights π and the probabilities $P ∈ R^{D×C}$ of all codes in each class, expected shares
     are $P \operatorname{diag}(π) P^\top$ off the diagonal and $P π$ on it. Errors are Gaussian with
-    known standard deviations, so the negative log-likelihood is, up to a constant, half the sum of
-    squared standardized errors, which Adam minimizes over logits.
+    known standard deviations. So the negative log-likelihood is, up to a constant, half the sum of
+    squared standardized errors; Adam minimizes it over logits.
 
     Arguments:
         shares: Shares of all pairs of codes (D, D), symmetric; shares of codes on the diagonal.
@@ -120,19 +120,19 @@ def _gradients(
 
 
 def _over_columns(function: np.ufunc, values: Floats, starts: Integers) -> Floats:
-    """Return for each code the sum or maximum of values over all codes of its column."""
+    """Reduce values over the codes of each column, and return the result (a sum or maximum) by code."""
     counts = np.append(starts[1:], len(values)) - starts  # np.diff takes ten times as long
     return np.repeat(function.reduceat(values, starts, axis=0), counts, axis=0)
 
 
 def _softmax(logits: Floats, starts: Integers) -> Floats:
-    """Return the softmax over the codes of each column; columns begin at the rows `starts`."""
+    """Return the softmax over the codes of each column; its codes begin at one of the rows `starts`."""
     powers = np.exp(logits - _over_columns(np.maximum, logits, starts))
     return np.asarray(powers / _over_columns(np.add, powers, starts))
 
 
 class _Adam:
-    """Adam optimizer of one array, in place (β = .9, .999)."""
+    """Adam optimizer of one array, which it updates in place (β = .9, .999)."""
 
     def __init__(self, values: Floats) -> None:
         self._values, self._count = values, 0
@@ -149,7 +149,7 @@ class _Adam:
 
 @dataclass(frozen=True, eq=False)
 class TableMixture(Law):
-    """Latent classes of a table's columns, sampled exactly under conditions on any column."""
+    """Law of latent classes, sampled exactly under conditions on any column."""
 
     kind: ClassVar[str] = "classes"
 
@@ -179,7 +179,7 @@ class TableMixture(Law):
 
 @dataclass(frozen=True)
 class CodedRecords(RecordMap):
-    """Map from rows of a schema with coded columns to codes of atoms."""
+    """Map from rows to codes of atoms, for a schema all of whose columns have codes."""
 
     schema: Schema
 
@@ -227,24 +227,24 @@ class PairCounts(Indicators):
         return np.asarray(records[0])
 
     @property
-    def _unit(self) -> Floats:
-        """Products (D, D) of weights by which sums are larger than counts."""
+    def _weight_products(self) -> Floats:
+        """Products (D, D) of the weights of two codes: a sum divided by its count."""
         weights = self.weights[self.column_of_code].astype(float)
         return np.outer(weights, weights)
 
     def counts(self, released: NoisySums) -> Floats:
         """Return the released counts (D, D): of codes on the diagonal, of pairs elsewhere."""
-        return np.asarray(released.sums[0] / self._unit)
+        return np.asarray(released.sums[0] / self._weight_products)
 
     def errors(self, stddev: float) -> Floats:
         """Return standard deviations (D, D) of the counts of a release with this `stddev`.
 
-        They are infinite for two codes of one column, whose count is not measured but 0.
+        They are infinite for two codes of one column, which no row has together: nothing is measured.
         """
-        unit = self._unit
-        diagonal = np.eye(len(unit), dtype=bool)
+        products = self._weight_products
+        diagonal = np.eye(len(products), dtype=bool)
         # Off the diagonal, sums are multiplied by 41 instead of 29 before noise is added.
-        errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / unit
+        errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / products
         same_column = self.column_of_code[:, None] == self.column_of_code
         return np.where(same_column & ~diagonal, np.inf, errors)
 
@@ -262,7 +262,7 @@ class TableFit(OneSumFit):
         return PairCounts(self.records.sizes)
 
     def plan(self) -> SumPlan:
-        """See `CentralFit`; noise alone may change some column by a total variation of ½."""
+        """See `CentralFit`; refuse noise that moves every column by a total variation above ½."""
         query, plan = self.query, self.budget.plan([1.0])
         errors = query.errors(plan.released_stddev(query))
         share_errors = np.diag(errors) / self.budget.records

@@ -1,37 +1,41 @@
-r"""Tilted densities, exact draws from them, and references cut into cells.
+r"""Tilted densities, exact draws from them, and references divided into cells.
 
-A model is $q ∝ q_0 e^{s}$: a public reference $q_0$ and a tilt $s$ learned from the data and clipped
-to public limits $[\ell, h]$, $w = h − \ell$. A draw depends on the data only through the clipped tilt.
+A model's density is $q ∝ q_0 e^{s}$, with a public reference $q_0$ and a tilt $s$ that is learned from
+the data and clipped to public limits $[\ell, h]$. A draw depends on the data only through the clipped
+tilt.
 
-**Drawing.** Propose $x ∼ q_0$, accept with probability $a(x) = e^{s(x) − h}$, repeat. An accepted point
-has density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer and no burn-in is needed.
+**Drawing.** Propose $x ∼ q_0$ and accept it with probability $a(x) = e^{s(x) − h}$, until one is
+accepted. It has the density $q_0 a / \bar a$, $\bar a = E_{q_0} a$: no normalizer and no burn-in is
+needed.
 
-**Theorem.** For all data let $\log Z$, $Z = E_{q_0} e^{s}$, lie in a public interval $[z_-, z_+]$. For
-the densities $q, q′$ of any two data sets, of any sizes, and every $x$,
+**Theorem.** Let $w = h − \ell$ be the width of the tilt, and $Z = E_{q_0} e^{s}$. If $\log Z$ lies in a
+public interval $[z_-, z_+]$ for all data, then for the densities $q, q′$ of any two data sets, of any
+sizes, and every $x$,
 
 $$ \frac{q(x)}{q′(x)} = e^{s(x) − s′(x)} \frac{Z′}{Z} ≤ e^{w + z_+ − z_-} =: e^{ε} . $$
 
-So one draw is ε-integrally private, and $N$ draws, independent given the model, are $Nε$ (the
-densities of independent draws multiply). Always $\ell ≤ \log Z ≤ h$, hence $ε = 2w$ for a tilt that
-is not normalized; a normalizer known up to $e^{±η}$ gives $ε = w + 2η$.
+So one draw is ε-integrally private, and $N$ draws, independent given the model, are $Nε$-integrally
+private, as the densities of independent draws multiply. Always $\ell ≤ \log Z ≤ h$, so $ε = 2w$ for a
+tilt that is not normalized; a normalizer known up to $e^{±η}$ gives $ε = w + 2η$.
 
 **Floating point** does not weaken the guarantee. Let $Q_0$ be the law of the floats that the reference's
 sampler produces. It is not exactly $q_0$, but it is the same law for all data, as the proof requires.
-The tilt may have any rounding errors, because it is clipped afterwards. The coin compares a uniform
-63-bit integer with $T(x) = ⌈2^{63} e^{s − h}⌉$, clipped to $[⌈2^{63} e^{−w}⌉, 2^{63}]$, whose lower end
-is computed in decimals and rounded up. So the ratio of two acceptance probabilities is at most $e^w$ *in
-integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers the certificate's rounding.
+The tilt may have any rounding errors, because it is clipped afterwards. A proposal $x$ is accepted if a
+uniform 63-bit integer is below $T(x) = ⌈2^{63} e^{s − h}⌉$, clipped to $[⌈2^{63} e^{−w}⌉, 2^{63}]$,
+whose lower end is computed in decimals and rounded up. So the ratio of two acceptance probabilities is
+at most $e^w$ *in integers*, and the theorem holds for $Q_0$. If $z_±$ are certified, η covers the
+certificate's rounding.
 
 **Timing.** Running time reveals the number of proposals of a draw, which is geometric with mean
 $1/\bar a$, at most $e^{h − z_-}$ ($e^{ε/2}$ for a tilt that is not normalized). It depends on the data
-only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public
-up to $e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more
-draw of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
+only through $\bar a$, and is independent of the draw's value; if $Z$ is certified, $\bar a$ is public up
+to $e^{±η}$. `draw(n, proposals=m)` closes this channel: every draw takes $m$ proposals and one more draw
+of $q_0$, which is returned if no proposal is accepted. Its density is $(1 − f) q + f q_0$ with
 $f = (1 − \bar a)^m$. The set of densities with $q/q_0 ∈ [e^{\ell − z_+}, e^{h − z_-}]$ is convex and
-contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: a total variation
-of at most $δ = (1 − e^{z_- − h})^m$ from $q$, which `shortfall(m)` computes and `proposals_for` inverts.
-The tilt takes the same number of operations for any data, too: networks of declared widths, tables of a
-public grid, values at public points, and trees of fixed number and depth (`privot.integral.learners`).
+contains $q_0$ and every $q$, so **ε is the same, without a δ**. The cost is accuracy: the total
+variation from $q$ is at most $(1 − e^{z_- − h})^m$, which `shortfall(m)` computes and `proposals_for`
+inverts. The number of operations for a tilt is public as well: networks have declared widths, tables a
+public grid, splines public points, and trees a fixed number and depth (`privot.integral.learners`).
 Effects of caches, branch prediction and data-dependent instructions are not hidden.
 
 **Privacy review: who sees what.** The curator has the data, the tilt, acceptance rates and running
@@ -39,16 +43,16 @@ times. They all depend on the data, and must not leave the curator; objects do n
 draws may leave, as many as were declared.
 
 **References divided into cells.** Divide every coordinate of a product reference into cells whose
-probabilities are integers over $2^{64}$, and let the tilt be a table, constant on the cells' products.
-Then $Z = \sum_i M_i e^{s_i}$ is a finite sum, and the normalizer of the *actual* sampler: a cell is
-drawn by one 64-bit word for each coordinate, exactly with probability $M_i / 2^{64}$, and the place
-within it is public noise that does not influence the tilt. There is no quadrature error, only the
-rounding of a sum of positive floats, a relative $10^{−12}$.
+probabilities are integers over $2^{64}$, and let the tilt be constant on every product of cells. Then
+$Z = \sum_i p_i e^{s_i}$ is a finite sum over the products i, of probabilities $p_i$, and the normalizer
+of the *actual* sampler: the cell of a coordinate is drawn by one 64-bit word, exactly with its
+probability, and the place within it is public noise that does not influence the tilt. There is no
+quadrature error, only the rounding of a sum of positive floats, a relative $10^{−12}$.
 
-A step function has an error of second order: with cells of width $g$ and a tilt of slope $c$, a
-Kullback–Leibler divergence of about $(cg)^2/24$. One coordinate gets 16 384 cells, two get 1024 each; a
-table of categories gets one for every combination. There is no grid if this is more than a million
-cells, or if a continuous coordinate would have fewer than 256.
+A step function has an error of second order: with cells of width $g$ and a tilt of slope $c$, the
+Kullback–Leibler divergence is about $(cg)^2/24$. One continuous coordinate gets 16 384 cells, two get
+1024 each; a table of categories gets one cell for every combination. There is no grid if this is more
+than $2^{20}$ cells, or if a continuous coordinate would have fewer than 256.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -81,13 +85,13 @@ from privot.mechanisms.samplers import random_words
 from privot.privacy.rounding import at_most, round_up
 
 Arrays = Mapping[str, NDArray[Any]]
-Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+Packed = tuple[dict[str, Any], dict[str, NDArray[Any]]]  # plain values and named arrays of a tilt
 _COINS = 2**63
 _MAX_PROPOSALS, _MAX_FIXED = 2.0**24, 2**22  # proposals for a draw: expected, and fixed
 _BATCH, _LARGEST_BATCH = 2**14, 2**17  # proposals made at once
 _EXACT = Context(prec=60)
 MOST_CELLS = 2**20  # of a grid
-_MAX_OF_ONE, _MIN_OF_EACH = 2**14, 256  # cells of a single coordinate, and of any continuous one
+_MAX_CELLS, _MIN_CELLS = 2**14, 256  # of a continuous coordinate
 _TOTAL_MASS = 2**64
 _BLOCK = 2**16  # cells tabulated at once
 
@@ -110,7 +114,7 @@ class Tilt(Protocol):
 
 @dataclass(frozen=True)
 class Normalizer:
-    """Public limits of log Z = log E e^s, and the probability that they fail (0 if they are proven)."""
+    """Public limits of log Z = log E e^s, and the probability δ that they fail (0 if proven)."""
 
     low: float
     high: float
@@ -125,11 +129,11 @@ class TiltedDensity:
         reference: Public reference density.
         tilt: Learned log density ratio; secret.
         low: Public lower limit of the tilt.
-        high: Public upper limit, the envelope.
-        normalizer: Public limits of log Z; by default those that always hold, [low, high].
+        high: Public upper limit of the tilt.
+        normalizer: Public limits of log Z; by default [low, high], which always hold.
 
     Raises:
-        PrivotError: if the limits are no interval, or hardly any proposal would be accepted.
+        PrivotError: if the limits are no interval, or a draw may take 2^24 proposals or more on average.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -151,8 +155,8 @@ class TiltedDensity:
             )
         if self._log_envelope > math.log(_MAX_PROPOSALS):
             raise PrivotError(
-                f"epsilon of one draw is {at_most(self.epsilon)}: the envelope may take "
-                f"e^{self._log_envelope:.3g} proposals a draw; give a smaller epsilon (below 33), "
+                f"epsilon of one draw is {at_most(self.epsilon)}: a draw may take "
+                f"e^{self._log_envelope:.3g} proposals; give a smaller epsilon (below 33), "
                 "or split it over more draws"
             )
 
@@ -165,7 +169,7 @@ class TiltedDensity:
 
     @property
     def delta(self) -> float:
-        """Probability that the limits of log Z fail; covers all draws together."""
+        """Probability that the limits of log Z fail, for all draws together."""
         return 0.0 if self.normalizer is None else self.normalizer.delta
 
     @property
@@ -177,11 +181,12 @@ class TiltedDensity:
 
     @property
     def _log_envelope(self) -> float:
+        """Logarithm of the largest expected number of proposals for a draw."""
         return self.high - self.log_normalizer_limits[0]
 
     @property
     def acceptance_floor(self) -> float:
-        """Public lower bound of the share of proposals accepted, e^(z₋ − high)."""
+        """Public lower bound e^(z₋ − high) on the probability that a proposal is accepted."""
         return math.exp(-self._log_envelope)
 
     def log_tilt(self, x: Any, /) -> Floats:
@@ -198,9 +203,10 @@ class TiltedDensity:
         """Make exact draws (n, dim) with OS entropy; each costs `epsilon`.
 
         Arguments:
-            n: Number of draws.
-            proposals: Fixed number of proposals for each draw, which closes the timing channel; draws
-                are then within `shortfall(proposals)` of q in total variation, with the same ε.
+            n: Number of draws, at least 0.
+            proposals: Fixed number of proposals for each draw, up to 2^22, which closes the timing
+                channel. The density of draws is then within `shortfall(proposals)` of q in total
+                variation, with the same ε.
         """
         if n < 0:
             raise PrivotError(f"n {n} is negative: give a number of records to draw")
@@ -228,23 +234,24 @@ class TiltedDensity:
         return np.concatenate(drawn)[:n]
 
     def shortfall(self, proposals: int) -> float:
-        """Return (1 − acceptance_floor)^proposals, the largest total variation of fixed proposals."""
+        """Return (1 − acceptance_floor)^proposals, a bound on the total variation of draws from q."""
         require_count("proposals", proposals, _MAX_FIXED, "more are beyond memory")
         return math.exp(proposals * self._log_rejection)
 
     def proposals_for(self, shortfall: float) -> int:
-        """Return the number of fixed proposals whose `shortfall` is at most this."""
+        """Return the least fixed number of proposals with at most this `shortfall`, in (0, 1)."""
         if not 0 < shortfall < 1:
             raise PrivotError(f"shortfall {shortfall} is not in (0, 1): give a probability")
         return max(1, math.ceil(math.log(shortfall) / self._log_rejection))
 
     @property
     def _log_rejection(self) -> float:
-        """Logarithm, below 0, of the largest probability that a proposal is rejected."""
+        """Logarithm of the largest probability that a proposal is rejected; negative."""
         return math.log1p(-min(self.acceptance_floor, 1 - 2.0**-53))
 
     def _draw_fixed(self, n: int, proposals: int) -> Floats:
-        self.shortfall(proposals)  # refuses numbers below 1
+        """Make draws (n, dim) by a fixed number of proposals each."""
+        self.shortfall(proposals)  # refuses numbers out of range
         generator = SecureGenerator()
         width = proposals + 1  # the last point is returned if no proposal is accepted
         drawn, at_once = [np.empty((0, self.reference.dim))], max(1, _LARGEST_BATCH // width)
@@ -259,20 +266,20 @@ class TiltedDensity:
 
     @cached_property
     def _fewest_coins(self) -> int:
-        """⌈2^63 e^−w⌉, rounded up."""
+        """Smallest T(x), ⌈2^63 e^−w⌉ rounded up."""
         width = Fraction(self.high) - Fraction(self.low)
-        # The width is rounded down, so the power is rounded up: the safe side.
+        # The width is rounded down, so that the power is rounded up, to the safe side.
         narrow = Decimal(math.nextafter(float(width), 0.0)) if width else Decimal(0)
         power = _EXACT.next_plus(_EXACT.exp(-narrow))
         coins = int((power * _COINS).to_integral_value(ROUND_CEILING))
         return min(coins, _COINS)
 
     def coins(self, x: Floats) -> NDArray[np.uint64]:
-        """Return T(x), the number of 2^63 equally likely coins that accept x (**not private**)."""
+        """Return T(x) (n,) at points (n, dim): how many of 2^63 values accept x (**not private**)."""
         return self.coins_of(self.log_tilt(x))
 
     def coins_of(self, tilt: Floats) -> NDArray[np.uint64]:
-        """Return ⌈2^63 e^(tilt − high)⌉, clipped, of tilts of any shape."""
+        """Return T for values of the tilt, of any shape (**not private**)."""
         coins = np.ceil(np.exp(np.minimum(tilt - self.high, 0.0)) * float(_COINS))
         fewest, most = np.uint64(self._fewest_coins), np.uint64(_COINS)
         return np.clip(coins.astype(np.uint64), fewest, most)
@@ -285,7 +292,7 @@ class TiltedDensity:
 
 @dataclass(frozen=True)
 class Axis:
-    """Cells of one coordinate: their edges (k + 1,), and their masses, integers that add up to 2^64."""
+    """Cells of one coordinate: a marginal, and the k + 1 increasing edges of k ≥ 2 cells."""
 
     marginal: Marginal
     edges: Floats
@@ -297,19 +304,19 @@ class Axis:
 
     @cached_property
     def masses(self) -> NDArray[np.uint64]:
-        """Masses M_i (k,) of the cells, k ≥ 2."""
+        """Masses (k,) of the cells: probabilities times 2^64, integers that add up to 2^64."""
         shares = self.marginal.mass(self.edges[:-1], self.edges[1:])
         masses = [int(share * _TOTAL_MASS) for share in (shares / shares.sum()).tolist()]
         largest = int(np.argmax(shares))
         masses[largest] += _TOTAL_MASS - sum(masses)
-        if masses[largest] == _TOTAL_MASS:  # exceeds 64 bits, so that another cell gets mass 1
+        if masses[largest] == _TOTAL_MASS:  # exceeds 64 bits: another cell gets mass 1
             masses[largest] -= 1
             masses[largest - 1] += 1
         return np.array(masses, np.uint64)
 
     @cached_property
     def _ends(self) -> NDArray[np.uint64]:
-        """Sums of masses up to the end of each cell but the last, whose 2^64 exceeds a word."""
+        """Cumulative masses (k − 1,), without the last, 2^64, which exceeds a word."""
         return np.cumsum(self.masses[:-1], dtype=np.uint64)
 
     @cached_property
@@ -317,11 +324,11 @@ class Axis:
         """Median points of the cells (k,)."""
         return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
 
-    def draw(self, num: int, place: Floats) -> Floats:
-        """Draw points (num,): cells by their masses, and in each the point at quantile `place`."""
+    def draw(self, num: int, level: Floats) -> Floats:
+        """Draw points (num,): cells by their masses, and in each the quantile at `level` (num,)."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
-        x = self.marginal.within(low, high, place)
+        x = self.marginal.within(low, high, level)
         # Rounding must not move a point to another cell.
         return np.clip(x, low, np.nextafter(high, -np.inf))
 
@@ -333,8 +340,8 @@ class Axis:
 class GridReference(ProductReference):
     """Product reference that is sampled by cells and places within them.
 
-    With a `SecureGenerator`, `sample` draws cells by their integer masses. With any other generator,
-    which is never used for published draws, it samples the marginals.
+    With a `SecureGenerator`, `sample` draws cells by their integer masses. With another generator, which
+    is never used for published draws, it samples the marginals.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -356,11 +363,10 @@ class GridReference(ProductReference):
         return tuple(axis.size for axis in self.axes)
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Make draws (n, dim)."""
         if not isinstance(generator, SecureGenerator):
             return super().sample(n, generator)
-        places = [generator.random(n) for _ in self.axes]
-        drawn = [axis.draw(n, place) for axis, place in zip(self.axes, places, strict=True)]
+        levels = [generator.random(n) for _ in self.axes]
+        drawn = [axis.draw(n, level) for axis, level in zip(self.axes, levels, strict=True)]
         return np.stack(drawn, axis=1)
 
     def locate(self, x: Floats) -> NDArray[np.int64]:
@@ -374,7 +380,7 @@ class GridReference(ProductReference):
         return np.stack([m.ravel() for m in middles], axis=1)
 
     def mean(self, values: Floats) -> float:
-        """Return Σ M_i v_i / 2^64 of positive values (number of cells,), to a relative 10^−12."""
+        """Return the mean of positive values (number of cells,), to a relative 10^−12."""
         table = values.reshape(self.shape)
         for axis in reversed(self.axes):
             table = table @ (axis.masses.astype(np.float64) / _TOTAL_MASS)
@@ -382,7 +388,7 @@ class GridReference(ProductReference):
 
 
 @dataclass(frozen=True, repr=False)
-class TabulatedTilt:
+class TabulatedTilt(Tilt):
     """Tilt that is constant on every cell: values (number of cells,), in C order."""
 
     kind: ClassVar[str] = "table"
@@ -390,16 +396,13 @@ class TabulatedTilt:
     values: Floats
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Return the values of the points' cells."""
         return self.values[self.grid.locate(x)]
 
     def pack(self) -> Packed:
-        """See `Tilt`: the table; the grid follows from the reference."""
-        return {}, {"values": self.values}
+        return {}, {"values": self.values}  # the grid follows from the reference
 
     @classmethod
     def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
-        """See `Tilt`."""
         grid, values = make_grid(reference), arrays["values"]
         if grid is None or values.shape != (math.prod(grid.shape),):
             raise PrivotError("the table does not fit the reference's grid: the model is damaged")
@@ -418,21 +421,21 @@ def make_grid(reference: Reference) -> GridReference | None:
     if num_discrete > MOST_CELLS or any(size == 1 for size in sizes):
         return None
     root = (MOST_CELLS / num_discrete) ** (1 / max(continuous, 1))
-    each = min(_MAX_OF_ONE, int(root + 1e-9))  # cells of each continuous coordinate
-    if continuous and each < _MIN_OF_EACH:
+    num_cells = min(_MAX_CELLS, int(root + 1e-9))  # of each continuous coordinate
+    if continuous and num_cells < _MIN_CELLS:
         return None
-    return GridReference(reference.marginals, [each if size is None else size for size in sizes])
+    return GridReference(reference.marginals, [size or num_cells for size in sizes])
 
 
 def tabulate(grid: GridReference, function: Callable[[Floats], Floats]) -> Floats:
-    """Return values (number of cells,) of a function of points (n, dim), at the cells' centers."""
+    """Evaluate a function of points (n, dim) at the cells' centers; return values (number of cells,)."""
     centers = grid.centers()
     parts = [function(centers[i : i + _BLOCK]) for i in range(0, len(centers), _BLOCK)]
     return np.asarray(np.concatenate(parts), np.float64)
 
 
 def require_inside(reference: Reference, records: object) -> Floats:
-    """Return records as points (n, dim) in the support; error messages contain no values."""
+    """Return records as points (n, dim) in the support; messages of refusals contain no values."""
     points = require_points(records, reference.dim)
     if len(points) == 0:
         raise PrivotError("records are empty: give at least one")

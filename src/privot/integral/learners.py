@@ -1,15 +1,15 @@
 r"""Learned log density ratios: networks, trees, and a spline of one coordinate.
 
-**Networks** distinguish the data from draws of a density: their log odds are a log density ratio.
-`privot.integral.networks` trains them; drawing needs no PyTorch, and a saved model consists of arrays
-only.
+**Networks** are trained to distinguish the data from draws of a density (`privot.integral.networks`).
+Their log odds
 
 $$ f(x) = W_L \tanh(… \tanh(W_1 u + b_1) …) + b_L , \qquad u = \text{features of } x , $$
 
-and, if a bound $β$ is set, $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$, which is bounded for all weights.
+are a log density ratio. If a bound $β$ is set, the output is $c(x) = β \tanh(f(x)/β) ∈ [−β, β]$, which
+is bounded for all weights. Evaluation needs no PyTorch, and a saved network consists of arrays only.
 
-**The penalized spline.** With cells of probability $m_i$ under the reference and $n_i$ of $n$ records
-in them, minimize over cubic splines $g$
+**The penalized spline.** With cells of probability $m_i$ under the reference, and $n_i$ of $n$ records
+in cell i, minimize over cubic splines $g$, with values $g_i$ at the middles of cells,
 
 $$ −\frac1n \sum_i n_i g_i + \log \sum_i m_i e^{g_i} + \frac{λ}{2} \int (g‴)^2 , $$
 
@@ -26,14 +26,14 @@ the number and places of knots depend on the records, and must not influence the
 this and raises otherwise. If a bound $β$ is set, $f$ is clipped to $[−β, β]$. Trees need scikit-learn
 (extra `evaluate`).
 
-**Constant work.** The numbers of trees and nodes and the depth of a point are functions of raw records,
-and must not influence the cost of an evaluation. So there are always `MOST_TREES` trees of `_NODES`
-nodes (unused nodes are leaves of value 0), and every point takes `_DEPTH` steps in each tree. A leaf is
-its own child, so that further steps stay there.
+The numbers of grown trees and nodes and the depth of a point are functions of raw records, and must not
+influence the cost of an evaluation. So there are always `MOST_TREES` trees of `_NODES` nodes (unused
+nodes are leaves of value 0), and every point takes `_DEPTH` steps in each tree. A leaf is its own child,
+so that further steps stay there.
 
 **Privacy review.** All learned functions depend on the data without restriction, and stay with the
-curator: the guarantee is that of the clipped tilt. Weights, batches and inner draws may be seeded, since
-none of them leaves.
+curator: the guarantee covers only draws by the clipped tilt. Weights, batches and draws during a fit may
+be seeded, since none of them leaves the curator.
 
 References:
     Silverman, *On the estimation of a probability density function by the maximum penalized likelihood
@@ -52,30 +52,30 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from privot.core.compiled import compiled
 from privot.core.errors import PrivotError, load_object, require_learning_rate
-from privot.integral.density import Arrays, Axis, Packed
+from privot.integral.density import Arrays, Axis, Packed, Tilt
 from privot.integral.references import Floats, Marginal, Reference
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-# A function that draws from a density, with a generator, and returns the features (num, k) of the draws.
+# Makes a number of draws from a density with a generator; returns their features (num, k).
 Draw = Callable[[int, np.random.Generator], Floats]
 
 _BLOCK = 2**15  # rows evaluated at once
-# The spline: cells of the reference, about as many intervals between knots; |g| is limited to 60.
+# The spline: cells of the reference, approximate number of intervals between knots, limit of |g|.
 _CELLS, _INTERVALS, _MAX_RATIO = 2048, 32, 60.0
 _FOLDS, _MIN_RECORDS = 5, 50  # of cross-validation
 _PENALTIES, _RIDGE = np.logspace(2, -8, 21), 1e-7
-# Trees: a depth of 8 is twice that of balanced trees with 15 leaves.
+# Trees: a depth of 8 is twice the depth of balanced trees with 15 leaves.
 MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
 _NODES = 2 * _LEAVES - 1
-_MIN_DRAWS = 1000  # against which trees are grown
+_MIN_DRAWS = 1000  # smallest number of draws against which trees are grown
 _ARRAYS = ("feature", "threshold", "children", "value")
 
 
 @dataclass(frozen=True, repr=False)
 class Network:
-    """Multilayer perceptron: weights and biases of the layers; `bound` limits the output."""
+    """Multilayer perceptron, by `weights` (outputs, inputs) and `biases` (outputs,) of each layer."""
 
     kind: ClassVar[str] = "mlp"
     weights: tuple[Floats, ...]
@@ -83,7 +83,7 @@ class Network:
     bound: float | None = None
 
     def __call__(self, features: Floats) -> Floats:
-        """Return outputs (n,) for features (n, k)."""
+        """Return the log odds (n,) of features (n, k)."""
         f = np.empty(len(features))
         for start in range(0, len(features), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -94,27 +94,27 @@ class Network:
         return f if self.bound is None else self.bound * np.tanh(f / self.bound)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return named arrays to be written."""
+        """Return the parameters as named arrays."""
         named = {f"weight{i}": weight for i, weight in enumerate(self.weights)}
         return named | {f"bias{i}": bias for i, bias in enumerate(self.biases)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """Return the network of the arrays that were written."""
-        depth = len(arrays) // 2
-        weights, biases = ([arrays[f"{n}{i}"] for i in range(depth)] for n in ("weight", "bias"))
-        return cls(tuple(weights), tuple(biases), bound)
+        """Build the network from the result of `arrays`."""
+        layers = range(len(arrays) // 2)
+        weights = tuple(arrays[f"weight{i}"] for i in layers)
+        return cls(weights, tuple(arrays[f"bias{i}"] for i in layers), bound)
 
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Settings of a classifying network with tanh activations, which are constant far from the data.
+    """Settings of a network with tanh activations, which are constant far from the data.
 
     Arguments:
         hidden: Widths of the hidden layers.
-        steps: Optimizer steps.
+        steps: Number of optimizer steps.
         batch_size: Number of records, and of draws, in a step.
-        learning_rate: Peak learning rate of Adam; warm-up and cosine decay around it.
+        learning_rate: Peak learning rate of Adam; it rises linearly at first, then decays like a cosine.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)
@@ -134,22 +134,21 @@ class NetworkSettings:
 def fit_network(
     positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
-    """Train a network on `positives` (n, k) against draws by PyTorch: see `privot.integral.networks`."""
+    """Train a network by PyTorch: see `privot.integral.networks.train_network`."""
     train = load_object("privot.integral.networks:train_network", "estimator 'mlp'")
     network: Network = train(positives, draw, settings, seed, bound)
     return network
 
 
 @dataclass(frozen=True, repr=False)
-class SplineRatio:
-    """Log ratio log p/q₀ of one coordinate, up to a constant, by its values at the cells' middles."""
+class SplineRatio(Tilt):
+    """Tilt of one coordinate, by `values` (cells,) of log p/q₀ + constant at the middles of cells."""
 
     kind: ClassVar[str] = "spline"
     marginal: Marginal
     values: Floats
 
     def __call__(self, x: Floats, /) -> Floats:
-        """Return values (n,) at points (n, 1)."""
         return np.interp(self.marginal.features(x[:, 0])[:, 0], self._middles, self.values)
 
     @cached_property
@@ -157,19 +156,17 @@ class SplineRatio:
         return _middles(Axis(self.marginal, self.marginal.edges(_CELLS)))
 
     def pack(self) -> Packed:
-        """See `Tilt`: the values; the cells follow from the reference."""
-        return {}, {"values": self.values}
+        return {}, {"values": self.values}  # the cells follow from the reference
 
     @classmethod
     def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
-        """See `Tilt`."""
         if reference.marginals is None:
             raise PrivotError("a spline needs a reference with a marginal: the model is damaged")
         return cls(reference.marginals[0], arrays["values"])
 
 
 def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
-    """Fit the penalized spline to records (n, 1), n ≥ 1; all may be equal."""
+    """Fit the penalized spline to records (n, 1), n ≥ 1, which may be equal; `seed` draws the folds."""
     axis = Axis(marginal, marginal.edges(_CELLS))
     masses = axis.masses.astype(np.float64) / 2.0**64
     z = _middles(axis)
@@ -196,12 +193,12 @@ def _middles(axis: Axis) -> Floats:
 
 def _knots(records: Floats, z: Floats, masses: Floats) -> Floats:
     """Return knots of a cubic B-spline, at quantiles of records and of the reference (masses at z)."""
-    shares = np.linspace(0, 1, _INTERVALS // 2 + 1)
-    of_reference = np.interp(shares[1:-1], np.cumsum(masses), z)
+    shares = np.linspace(0, 1, _INTERVALS // 2 + 1)[1:-1]
     low, high = float(records.min()), float(records.max())
-    if high - low < 1e-3:  # equal records
+    if high - low < 1e-3:  # nearly equal records
         low, high = low - 0.5, high + 0.5
-    inner = np.concatenate([np.quantile(records, shares[1:-1]), of_reference])
+    reference_quantiles = np.interp(shares, np.cumsum(masses), z)
+    inner = np.concatenate([np.quantile(records, shares), reference_quantiles])
     inner = np.sort(inner[(inner > low) & (inner < high)])
     min_gap = (high - low) / (8 * _INTERVALS)
     knots = [low]
@@ -220,7 +217,7 @@ def _extrapolate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
 
 
 def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
-    """Return ∫ (g‴)² as a quadratic form: g‴ of a cubic spline is constant between knots."""
+    """Return R with ∫ (g‴)² = βᵀ R β for g = Σ β_i spline_i; g‴ is constant between knots."""
     spans = np.unique(knots)
     middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
     third = np.stack([spline.derivative(3)(middles) for spline in splines], axis=1)
@@ -229,7 +226,7 @@ def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _SplineProblem:
-    """The penalized likelihood as a function of a spline's coefficients β (size,)."""
+    """Penalized likelihood as a function of a spline's coefficients β (size,)."""
 
     basis: Floats  # values of the basis splines at the cells' middles (cells, size); g = basis β
     masses: Floats  # probabilities of the cells under the reference (cells,)
@@ -238,12 +235,12 @@ class _SplineProblem:
     def cross_validate(self, counts: Floats) -> float:
         """Return the penalty λ with the best held-out likelihood, by counts (folds, cells)."""
         losses = np.zeros(len(_PENALTIES))
-        for fold in counts:
-            rest = counts.sum(axis=0) - fold
+        for held_out in counts:
+            training = counts.sum(axis=0) - held_out
             beta = np.zeros(self.basis.shape[1])
             for i, penalty in enumerate(_PENALTIES):
-                beta = self.minimize(rest / rest.sum(), penalty, beta)
-                losses[i] += self._loss(beta, fold)
+                beta = self.minimize(training / training.sum(), penalty, beta)
+                losses[i] += self._loss(beta, held_out)
         return float(_PENALTIES[np.argmin(losses)])
 
     def _loss(self, beta: Floats, counts: Floats) -> float:
@@ -253,11 +250,11 @@ class _SplineProblem:
         return float(counts.sum() * (np.log(self.masses @ np.exp(g - top)) + top) - counts @ g)
 
     def minimize(self, shares: Floats, penalty: float, beta: Floats) -> Floats:
-        """Minimize the convex loss of shares of records, from β, by Newton's method with halving."""
+        """Minimize the convex loss of shares of records (cells,) from β, by damped Newton steps."""
         form = penalty * self.roughness + _RIDGE * np.eye(len(beta))
 
-        def loss_at(b: Floats) -> float:
-            return self._loss(b, shares) + 0.5 * float(b @ form @ b)
+        def loss_at(at: Floats) -> float:
+            return self._loss(at, shares) + 0.5 * float(at @ form @ at)
 
         loss = loss_at(beta)
         for _ in range(50):
@@ -286,15 +283,15 @@ class _SplineProblem:
 
 @dataclass(frozen=True, repr=False)
 class Trees:
-    """Sum of `MOST_TREES` trees of `_NODES` nodes each, as arrays of nodes; a leaf is its own child.
+    """Sum of `MOST_TREES` trees of `_NODES` nodes each, as arrays over all nodes.
 
     Arguments:
-        feature: Feature that each node compares (nodes,).
+        feature: Index of the feature that each node compares (nodes,).
         threshold: Largest value of the feature for which a point goes left (nodes,).
-        children: Left and right children (nodes, 2).
+        children: Indices of the left and right children (nodes, 2); a leaf is its own child.
         value: Value of each leaf (nodes,), 0 for inner nodes.
         start: Constant f_0.
-        bound: Limit of the output, or None.
+        bound: Limit β of the output's absolute value, or None.
     """
 
     kind: ClassVar[str] = "trees"
@@ -306,19 +303,19 @@ class Trees:
     bound: float | None = None
 
     def __call__(self, features: Floats) -> Floats:
-        """Return outputs (n,) for features (n, k)."""
+        """Return the log odds (n,) of features (n, k)."""
         nodes = (self.feature, self.threshold, self.children, self.value)
         total = self.start + _sum_leaves(np.ascontiguousarray(features, np.float64), *nodes)
         return total if self.bound is None else np.clip(total, -self.bound, self.bound)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return named arrays to be written."""
+        """Return the parameters as named arrays."""
         named = {name: getattr(self, name) for name in _ARRAYS}
         return named | {"start": np.array([self.start])}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, bound: float | None) -> Self:
-        """Return the trees of the arrays that were written."""
+        """Build the trees from the result of `arrays`."""
         nodes: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         return cls(**nodes, start=float(arrays["start"][0]), bound=bound)
 
@@ -343,14 +340,20 @@ def _sum_leaves(
 
 
 def fit_trees(positives: Floats, draw: Draw, seed: int, bound: float | None = None) -> Trees:
-    """Grow trees on `positives` (n, k) against as many draws, or 1000 if there are fewer."""
-    # Unequal numbers of both shift the log odds by a constant, which normalizing removes.
+    """Grow trees on features of records `positives` (n, k) against n draws, at least 1000."""
+    # With more draws than records, log odds are shifted by a constant, which normalizing removes.
     drawn = draw(max(len(positives), _MIN_DRAWS), np.random.default_rng([seed, 1]))
     return grow_trees(positives, drawn, seed, bound)
 
 
 def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | None) -> Trees:
-    """Grow trees on `positives` (n, k) against `negatives` (m, k), with early stopping on a tenth."""
+    """Grow trees that distinguish `positives` (n, k) from `negatives` (m, k).
+
+    Growing stops early by the loss on a tenth of the rows, if both have at least 50.
+
+    Raises:
+        PrivotError: if scikit-learn is missing, or stores trees in an unknown form.
+    """
     try:
         make = load_object("sklearn.ensemble:HistGradientBoostingClassifier", "growing trees")
     except ModuleNotFoundError:
@@ -376,8 +379,8 @@ def grow_trees(positives: Floats, negatives: Floats, seed: int, bound: float | N
         expected = np.clip(expected, -bound, bound)
     if not np.allclose(expected, trees(features[:256]), rtol=0, atol=1e-9):
         raise PrivotError(
-            "this version of scikit-learn stores its trees in a form that is not known: "
-            "choose 'mlp', or another version"
+            "this version of scikit-learn stores its trees in an unknown form: choose 'mlp', or "
+            "another version"
         )
     return trees
 

@@ -1,27 +1,27 @@
-r"""Two methods that learn a density near a public one: boosting (MBDE) and the clipped ratio.
+r"""Two methods that learn a density near a public one: boosting and the clipped ratio.
 
-**Boosting**, spending exactly ε. Start at the public $q_0$. In round $t = 1 … T$ a classifier $c_t$,
-bounded by $\log 2$ **by construction** (a bounded output layer, or clipped trees), learns to distinguish
-the data from draws of $q_{t−1}$, and
+**Boosting** (Husain, Balle, Cranko, Nock) begins with the public $q_0$. In round $t = 1 … T$ a
+classifier $c_t$, bounded by $\log 2$ **by construction** (a bounded output layer, or clipped trees),
+learns to distinguish the data from draws of $q_{t−1}$, and
 
 $$ q_t ∝ q_{t−1} e^{θ_t c_t} , \qquad s = \sum_t θ_t c_t , \qquad |s| ≤ \log 2 \sum_t θ_t . $$
 
 With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is not normalized, so each draw is
 ε-integrally private (`privot.integral.density`, $w = ε/2$).
 
-- **Coefficients.** The paper (Husain et al.) uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
+- **Coefficients.** The paper uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
   $ε/(4 \log 2)$; after $T$ rounds part of the budget is unspent (for ε = 10 and $T = 3$, only 5.2 is
   spent). `"exact"` scales them to add up to $ε/(4 \log 2)$; `"published"` uses them unchanged for
   comparison, and the density then states the smaller ε that is really spent.
-- Draws of $q_{t−1}$ for training are exact, too: by rejection, not by a Markov chain. They are seeded,
-  and never published.
-- **Edges.** Each round measures how well its classifier distinguishes the records (training records
-  included) from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
-  without noise, secret as the tilt; they do not influence draws, weights, or the rest of the fit.
+- **Draws** of $q_{t−1}$ for training are exact as well: by rejection, not by a Markov chain. They are
+  seeded, and never published.
+- **Edges.** Each round measures how well its classifier distinguishes the records, on which it was
+  trained, from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
+  without noise, and secret as the tilt; they do not influence draws, weights, or the rest of the fit.
 
-**The clipped ratio**: learn $p/q_0$, clip it, normalize; minimax optimal for known $p$.
-For any public constant $b ∈ [e^{−w}, 1]$, consider the densities between $b\,q_0$ and $e^{w} b\,q_0$,
-whose tilts have the width $w$. For a known density $p$, the best of them, in every $f$-divergence, is
+**The clipped ratio** learns $p/q_0$, clips it and normalizes it. For any public constant
+$b ∈ [e^{−w}, 1]$, consider the densities between $b\,q_0$ and $e^{w} b\,q_0$, whose tilts have the width
+$w$. For a known density $p$, the best of them, in every $f$-divergence, is
 
 $$ q = \operatorname{clip}(p/r,\; b\,q_0,\; e^{w} b\,q_0), \qquad r \text{ such that } \int q = 1 $$
 
@@ -34,17 +34,17 @@ If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1
 
 The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ η$ gives $ε = w + 2η$.
 
-- `"exact"`: the reference is cut into cells (`privot.integral.density`), the tilt is a table, $Z$ is a
-  finite sum, and $η = 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
-- `"estimated"`: for any reference. $\hat Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws
-  of $q_0$. By Hoeffding's inequality it is off by more than $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
+- `"exact"`: The reference is divided into cells, the tilt is a table, and $Z$ is a finite sum
+  (`privot.integral.density`). $η ≤ 10^{−9}$ covers the rounding of that sum and the root finding of $r$.
+- `"estimated"`: $\hat Z$ is the mean of $e^{s} ∈ [b, e^{w} b]$ over $m$ fresh draws of $q_0$, for any
+  reference. By Hoeffding's inequality its error exceeds $t = (e^{w} b − b) \sqrt{\ln(2/γ)/2m}$ with
   probability at most γ. $r$ is found on other draws, and accepted if $|\hat Z − 1| + t ≤ 1 − e^{−η}$,
   with η public ($1 − e^{−η} = 3t$). Up to 8 attempts are made, each with $γ = \text{delta}/16$; if none
-  passes, the tilt is 0 and $Z = 1$. For two data sets both certificates hold except with probability
-  `delta`, and they fail independently of what is drawn: (ε, delta), **for all draws together**.
+  passes, the tilt is 0 and $Z = 1$. The certificates of two data sets hold except with probability
+  `delta`, independently of published draws: (ε, delta) is the guarantee of **all draws together**.
 - `"none"`: $Z$ is unknown, so the width is $ε/2$, and the guarantee is pure. The constant $\log r$ is
   free, and minimizes $−E_p s + \log E_{q_0} e^{s}$.
-- `"auto"`: exact if there is a grid, otherwise none. It never chooses an estimate, which costs a δ.
+- `"auto"`: `"exact"` if there is a grid, otherwise `"none"`; never an estimate, which costs a δ.
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
@@ -96,15 +96,17 @@ _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
 _ATTEMPTS, _BATCH = 8, 2**16  # of an estimated normalizer: attempts, and draws made at once
-_SHIFTS = 257  # grid of log r on which the minimum is located, before it is refined
-_PILOT = 2**15  # records, and draws, by which the shift of a tilt that is not normalized is chosen
+_SHIFTS = 257  # values of log r, the best of which is refined
+_PILOT = 2**15  # most records, and number of draws, by which log r is chosen without normalizer
 
 
 class Settings(ABC):
-    """Method for learning a density: its settings, and the steps that all methods share.
+    """Settings of a method that learns a density, and the steps that all methods share.
+
+    Unknown words and numbers out of range are refused.
 
     Arguments:
-        seed: Seed of weights, batches and inner draws; never of a published draw.
+        seed: Seed of weights, batches, folds and draws during the fit; never of a published draw.
     """
 
     method: ClassVar[str]
@@ -117,14 +119,14 @@ class Settings(ABC):
                 require_choice(name, getattr(self, name), get_args(hint))
 
     def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Learn a density; one draw of it costs at most `epsilon`. See `boost` and `clip_ratio`."""
+        """Learn a density, one draw of which costs at most `epsilon`; see `boost` and `clip_ratio`."""
         require_epsilon(epsilon)
         untilted = self.untilted(reference, epsilon)  # refuses invalid settings before training
         return self.tilted(untilted, require_inside(reference, records), reference, epsilon)
 
     @abstractmethod
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Return the density of tilt 0 with the public limits that the learned one will have."""
+        """Return the density of tilt 0, with the public limits of the density to be learned."""
 
     @abstractmethod
     def tilted(
@@ -135,14 +137,13 @@ class Settings(ABC):
 
 @dataclass(frozen=True)
 class BoostSettings(Settings):
-    """Settings of a boosted density.
+    """Settings of a boosted density, in addition to those of `Settings`.
 
     Arguments:
-        rounds: Number of classifiers T.
-        coefficients: `"exact"` spends ε; `"published"` are the paper's θ_t, which spend less.
+        rounds: Number T of classifiers.
+        coefficients: `"exact"` for θ_t that spend ε; `"published"` for the paper's, which spend less.
         classifier: `"mlp"`, or `"trees"` of scikit-learn.
         network: Settings of a network.
-        seed: Seed of weights, batches and inner draws; never of a published draw.
     """
 
     method: ClassVar[str] = "boost"
@@ -181,12 +182,13 @@ class BoostSettings(Settings):
 
 
 def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> tuple[float, ...]:
-    """Return the coefficients θ_1 … θ_T of boosting.
+    """Return the coefficients θ_1 … θ_T of boosting, for T = `rounds`.
 
-    >>> round(sum(coefficients(10.0, 3)) * 4 * BOUND, 12)
-    10.0
-    >>> round(sum(coefficients(10.0, 3, "published")) * 4 * BOUND, 2)
-    5.2
+    Examples:
+        >>> round(sum(coefficients(10.0, 3)) * 4 * BOUND, 12)
+        10.0
+        >>> round(sum(coefficients(10.0, 3, "published")) * 4 * BOUND, 2)
+        5.2
     """
     ratio = epsilon / (epsilon + 4 * BOUND)
     published = [ratio**t for t in range(1, rounds + 1)]
@@ -207,7 +209,7 @@ def boost(
         settings: Settings other than the defaults.
 
     Raises:
-        PrivotError: if epsilon is not positive or too large for an envelope, or a record is outside.
+        PrivotError: if epsilon is not positive or too large, or a record is outside the support.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -222,14 +224,14 @@ def boost(
 def _train_round(
     positives: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
 ) -> Network | Trees:
-    """Train a classifier, |c| ≤ log 2, of the records' features against draws of the current density."""
+    """Train a classifier c, |c| ≤ log 2, on features of records against draws of the current density."""
 
     def draw(num: int, rng: np.random.Generator) -> Floats:
         return current.reference.features(current.draw_seeded(num, rng))
 
     if settings.classifier == "trees":
         return fit_trees(positives, draw, seed, BOUND)
-    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # a stream apart from the training's
+    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # training has a stream of its own
 
     def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
         return pool[rng.integers(0, len(pool), num)]
@@ -240,7 +242,7 @@ def _train_round(
 def _measure_edges(
     classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
 ) -> Edges:
-    """Measure γ_P = E_P c / log 2 on the records, and γ_Q = −E_Q c / log 2 on fresh draws."""
+    """Measure γ_P = E_P c / log 2 on features of records, and γ_Q = −E_Q c / log 2 on new draws."""
     drawn = current.draw_seeded(_EDGE_DRAWS, np.random.default_rng([seed, 2]))
     means = classifier(positives).mean(), -classifier(current.reference.features(drawn)).mean()
     gamma_p, gamma_q = np.clip(np.divide(means, BOUND), -1.0, 1.0).tolist()
@@ -249,16 +251,16 @@ def _measure_edges(
 
 @dataclass(frozen=True)
 class ClippedRatioSettings(Settings):
-    """Settings of a clipped ratio.
+    """Settings of a clipped ratio, in addition to those of `Settings`.
 
     Arguments:
-        estimator: `"spline"` (one continuous coordinate), `"mlp"`, `"trees"`, or `"auto"`.
+        estimator: `"spline"` (one continuous coordinate), `"mlp"`, `"trees"`, or `"auto"`: a spline if
+            possible, otherwise a network.
         normalizer: `"exact"`, `"estimated"` (costs `delta`), `"none"` (half the width), or `"auto"`.
-        floor_share: −log b as a share of the width, in (0, 1). Public: never tuned on the data.
+        floor_share: −log b divided by the width, in (0, 1). Public: never tuned on the data.
         network: Settings of a network.
-        delta: Probability that an estimated normalizer's certificate fails.
-        normalizer_draws: Draws of the reference behind an estimated normalizer.
-        seed: Seed of weights, batches, folds and inner draws; never of a published draw.
+        delta: Probability that the certificate of an estimated normalizer fails, in (0, 1).
+        normalizer_draws: Number m of draws of the reference for an estimated normalizer.
     """
 
     method: ClassVar[str] = "clip"
@@ -279,7 +281,7 @@ class ClippedRatioSettings(Settings):
         require_count("normalizer_draws", self.normalizer_draws, MOST_STEPS, "such as a million")
 
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """See `Settings`; raises also if ε is below 10⁻⁶."""
+        """See `Settings`; refuse ε below 10⁻⁶, and a normalizer that reference or ε do not allow."""
         if epsilon < _MIN_EPSILON:
             raise PrivotError(
                 f"epsilon {epsilon} of one draw is below {_MIN_EPSILON:g}: draw from the reference, "
@@ -307,13 +309,13 @@ class ClippedRatioSettings(Settings):
         return self.clipped(untilted, ratio, points)
 
     def clipped(self, untilted: TiltedDensity, ratio: Tilt, points: Floats) -> TiltedDensity:
-        """Clip and normalize a log ratio, by the normalizer of the untilted density."""
-        finite = ShiftedTilt(ratio, 0.0)
+        """Clip a log ratio, and normalize it according to the untilted density's normalizer."""
+        finite_ratio = ShiftedTilt(ratio, 0.0)
         if isinstance(untilted.reference, GridReference):
-            return _normalize_exactly(finite, untilted, untilted.reference)
+            return _normalize_exactly(finite_ratio, untilted, untilted.reference)
         if untilted.normalizer is None:
-            return _clip_by_likelihood(finite, untilted, points, self.seed)
-        return _normalize_by_draws(finite, untilted, self.normalizer_draws)
+            return _clip_by_likelihood(finite_ratio, untilted, points, self.seed)
+        return _normalize_by_draws(finite_ratio, untilted, self.normalizer_draws)
 
 
 def clip_ratio(
@@ -324,10 +326,10 @@ def clip_ratio(
 ) -> TiltedDensity:
     """Learn log p/q₀ and clip it; one draw of the result costs at most `epsilon`.
 
-    Arguments are those of `boost`.
+    The arguments are those of `boost`, with `epsilon` at least 10⁻⁶.
 
     Raises:
-        PrivotError: as `boost`, or if an exact normalizer is required and there is no grid.
+        PrivotError: as for `boost`, or if an exact normalizer is required and there is no grid.
 
     Examples:
         >>> from privot.integral.references import StandardNormal
@@ -346,7 +348,7 @@ def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, floa
 
 
 def _normalize_exactly(ratio: Tilt, untilted: TiltedDensity, grid: GridReference) -> TiltedDensity:
-    """Return the density with the clipped ratio as a table, such that the finite sum Z is 1."""
+    """Return the density with the clipped ratio as a table, shifted so that the finite sum Z is 1."""
     values = tabulate(grid, ratio)
     low, high = untilted.low, untilted.high
 
@@ -368,15 +370,15 @@ def _clip_by_likelihood(
     """Return the density with the clipped ratio whose shift log r minimizes −E_p s + log Z."""
     rng = np.random.default_rng([seed, 2])
     chosen = records[rng.permutation(len(records))[:_PILOT]]
-    of_records, of_reference = ratio(chosen), ratio(untilted.reference.sample(_PILOT, rng))
+    at_records, at_draws = ratio(chosen), ratio(untilted.reference.sample(_PILOT, rng))
     low, high = untilted.low, untilted.high
 
     def loss(shift: float) -> float:
-        mean_tilt = np.clip(of_records - shift, low, high).mean()
-        tilts_of_draws = np.clip(of_reference - shift, low, high)
+        mean_tilt = np.clip(at_records - shift, low, high).mean()
+        tilts_of_draws = np.clip(at_draws - shift, low, high)
         return float(np.log(np.exp(tilts_of_draws).mean()) - mean_tilt)
 
-    values = np.concatenate([of_records, of_reference])
+    values = np.concatenate([at_records, at_draws])
     shifts = np.linspace(values.min() - high, values.max() - low, _SHIFTS)
     best = int(np.argmin([loss(shift) for shift in shifts]))
     step = float(shifts[1] - shifts[0])
@@ -393,14 +395,14 @@ def _estimated_eta(epsilon: float, settings: ClippedRatioSettings) -> float:
     deviation = 3 * span * math.sqrt(tail / (2 * settings.normalizer_draws))
     if not deviation < 0.5 * -math.expm1(-epsilon / 2):  # η = ε/2 would leave a width of 0
         raise PrivotError(
-            f"normalizer_draws {settings.normalizer_draws} leave nothing of epsilon {epsilon}: "
+            f"normalizer_draws {settings.normalizer_draws} are too few for epsilon {epsilon}: "
             "give more, or choose normalizer 'none'"
         )
     return -math.log1p(-deviation) * (1 + 1e-12)  # rounded up
 
 
 def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int) -> TiltedDensity:
-    """Choose the shift with Z = 1 on some draws, and certify it on others."""
+    """Choose the shift by which Z is 1 on some draws, and certify it on others."""
     assert untilted.normalizer is not None
     low, high = untilted.low, untilted.high
     allowed = -math.expm1(-untilted.normalizer.high)
@@ -414,22 +416,22 @@ def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int)
         candidate = replace(untilted, tilt=replace(ratio, shift=shift))
         coins = map(candidate.coins, _draw(untilted.reference, draws))
         mean_acceptance = sum(float(_acceptance(part).sum()) for part in coins) / draws
-        # t is at most a third of what is allowed: η was chosen for a larger width. 1e-9 is for rounding.
+        # t ≤ allowed/3, since η was chosen for a larger width; 1e-9 covers rounding.
         if abs(mean_acceptance * math.exp(high) - 1) <= allowed * (2 / 3 - 1e-9):
             return candidate
     return untilted
 
 
 def _acceptance(coins: NDArray[np.uint64]) -> Floats:
-    """Return the probabilities e^(s − high) by which draws accept, from their numbers of 2^63 coins."""
+    """Return the acceptance probabilities e^(s − high) of points, from T = `coins` of 2^63."""
     return coins.astype(np.float64) * 2.0**-63
 
 
 def _draw(reference: Reference, draws: int) -> Iterator[Floats]:
-    """Yield draws of the reference from the same random source as the proposals of published draws."""
+    """Yield draws of the reference in batches, by the same generator as proposals of published draws."""
     generator = SecureGenerator()
-    for made in range(0, draws, _BATCH):
-        yield reference.sample(min(_BATCH, draws - made), generator)
+    for start in range(0, draws, _BATCH):
+        yield reference.sample(min(_BATCH, draws - start), generator)
 
 
 def _root(log_z: Callable[[float], float], low: float, high: float) -> float:

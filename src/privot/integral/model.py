@@ -1,34 +1,34 @@
 r"""Integral models: a secret density, a declared number of draws, and a ledger that counts them.
 
 The folder (`model.json`, `weights.safetensors`, `ledger.json`) is **secret**: the density, its
-parameters and plots of it are not private. Only the records that `sample` returns may leave, each at a
-declared price.
+parameters and plots of it are not private. Only the records that `sample` returns may leave it, and each
+costs a declared ε.
 
 **Draws require a saved model**, because the ledger is in its folder. Copies of an unsaved model share
 one ledger, which can be saved once; it is neither pickled nor used in a forked process. Saving enters
 the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the same
-data is a second budget, and the curator is warned.
+data spends a second budget, and the curator is warned.
 
-**The budget.** The guarantee is about **all `draws` together**: each costs ε/draws (or the price of one
-is declared, and the budget is its product with draws). Densities of independent draws multiply, so $N$
-draws of $ε_d$ each are $N ε_d$: basic composition, which is tight for this family. The guarantee is for
-any two data sets, of any sizes.
+**The budget.** The guarantee is about **all `draws` together**, for any two data sets, of any sizes.
+Each draw costs ε/draws; or ε of one draw is declared, and the budget is its product with draws.
+Densities of independent draws multiply, so $N$ draws of $ε_d$ each cost $N ε_d$: basic composition,
+which is tight for this family.
 
-**Stopping early.** Unlike (ε, δ), the sum over the draws that were *made* is a bound as well (an
+**Stopping early.** Unlike with (ε, δ), the sum over the draws that were *made* is a bound as well (an
 odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the draws that a reader
 sees, where the decision to continue after $x_t$ is a function of $x_1, …, x_t$ and of coins independent
 of the data. The densities for two data sets have the same factors for the coins, and
 
 $$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
 
-holds **at every point**: there is no failure event whose probability could accumulate by stopping. (That
-of an estimated normalizer, of probability δ, is before the first draw.) The stated guarantee is
-nevertheless that of the declared draws.
+holds **at every point**: there is no failure event whose probability could accumulate by stopping. (The
+failure of an estimated normalizer, of probability δ, happens before the first draw.) The stated
+guarantee nevertheless covers all declared draws.
 
-**Privacy review: what depends on raw data besides the draws:** the weights; the fingerprint of the
-records, which is in no file of the model, and the warning that they were used before; time and memory
-of a fit and of a draw, and the number of rejected proposals; and of a boosted model each round's edges
-and the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
+**Privacy review.** Besides the draws, these depend on raw data: the weights; the fingerprint of the
+records, which is in no file of the model, and the warning that they were used before; the time and
+memory of a fit and of a draw, and the number of rejected proposals; and the edges of a boosted model
+with the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
 stored among the weights and do not influence draws.
 """
 
@@ -99,14 +99,14 @@ class DrawPlan:
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """Return ε of one draw, rounded down so that all together stay within ε."""
+    """Return ε of one draw, rounded down so that all stay within ε; refuse both or neither."""
     draws = _require_draws(draws)
     if epsilon is None and epsilon_per_draw is not None:
         require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
         return epsilon_per_draw
     if epsilon is None or epsilon_per_draw is not None:
         raise PrivotError(
-            "give either epsilon, of all draws together, or epsilon_per_draw, of each of them"
+            "give either epsilon, of all draws together, or epsilon_per_draw, of one draw"
         )
     require_finite("epsilon", epsilon, positive=True)
     price = float(Fraction(epsilon) / draws)
@@ -118,7 +118,7 @@ def _require_draws(draws: int) -> int:
 
 
 def warn_of_small_epsilon(price: float) -> None:
-    """Warn, before a fit, of an ε of one draw at which draws hardly differ from the reference's.
+    """Warn, before a fit, if ε = `price` of one draw is so small that draws resemble the reference's.
 
     The ratio of a draw's density to the reference's has mean 1 under the reference, and its values
     differ by a factor of at most e^ε. So the total variation is at most tanh(ε/4), a public number.
@@ -127,8 +127,8 @@ def warn_of_small_epsilon(price: float) -> None:
     if variation < _MIN_VARIATION:
         warnings.warn(
             f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
-            f"{percent_at_most(variation)} of the draws can differ from what the reference gives for "
-            "nothing; declare fewer draws, or more epsilon",
+            f"{percent_at_most(variation)} of the draws can differ from draws of the reference, which "
+            "cost nothing; declare fewer draws, or more epsilon",
             stacklevel=3,
         )
 
@@ -154,7 +154,7 @@ def fit(
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
-        PrivotError: if the data, the budget or the settings cannot be used; it contains no values.
+        PrivotError: if the data, the budget or the settings cannot be used; messages contain no values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
     warn_of_small_epsilon(price)
@@ -174,8 +174,8 @@ class IntegralModel(Learned):
         density: Density of the draws.
         ledger: Ledger of the draws; in memory until the model is saved.
         space: Map from drawn points to records.
-        made_with: Settings of the fit, plain values.
-        digest: Fingerprint of the records, for the account that saving enters; None of a loaded model.
+        made_with: Method and settings of the fit, as plain values.
+        digest: Fingerprint of the records, whose account saving enters; None for a loaded model.
 
     Examples:
         >>> import numpy as np
@@ -208,23 +208,23 @@ class IntegralModel(Learned):
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
-        """Guarantee of all declared draws together, spent or not."""
+        """Guarantee of all declared draws together, made or not."""
         return self.ledger.plan.guarantee
 
     @property
     def edges(self) -> tuple[Edges, ...]:
-        """Edges of each round (`privot.integral.tilts`), **not private**; empty if not boosted."""
+        """Edges of each round (`privot.integral.tilts`), **not private**; () without boosting."""
         return getattr(self.density.tilt, "edges", ())
 
     @property
     def proven_gain(self) -> float:
-        """Lower bound of the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
+        """Lower bound on the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
         coefficients = getattr(self.density.tilt, "coefficients", ())
         return total_gain(coefficients[: len(self.edges)], self.edges)
 
     @property
     def schema(self) -> Schema | None:
-        """Schema of the records; None for points of a reference of your own."""
+        """Schema of the records; None in a `PointSpace`."""
         return self.space.schema
 
     @property
@@ -242,7 +242,7 @@ class IntegralModel(Learned):
             proposals: Fixed number of proposals for each draw, which closes the timing channel: see
                 [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
             seed: Refused: a seeded draw would be a function of the records.
-            where: Refused: discarded draws are counted, too.
+            where: Refused: draws that do not meet a condition would be spent as well.
 
         Raises:
             PrivotError: if the model is not saved, fewer draws are left, or the ledger is damaged or an
@@ -256,7 +256,7 @@ class IntegralModel(Learned):
         num_rows = require_count("num_rows", num_rows, MOST_ROWS)
         if self.ledger.path is None:
             raise PrivotError(
-                "the model is not saved: call save(folder) first, the folder counts draws"
+                "the model is not saved: call save(folder), whose ledger counts draws"
             )
         if proposals is not None:
             self.density.shortfall(proposals)  # refuses invalid numbers before any draw is spent
@@ -267,8 +267,8 @@ class IntegralModel(Learned):
         """Write the secret folder, readable only by its owner, and begin the ledger in it.
 
         Raises:
-            PrivotError: if the folder exists, or the model has one already (a copy of a budget would
-                double it).
+            PrivotError: if the folder exists, or the model is saved (a second ledger would double the
+                budget).
         """
         path = Path(path)
         if self.ledger.path is not None:
@@ -283,8 +283,8 @@ class IntegralModel(Learned):
             if self._digest is not None:
                 charge(self._digest, self.ledger)
             self.ledger.begin(path / LEDGER)
-        except BaseException:  # Ctrl-C, too, and warnings that a program made errors
-            shutil.rmtree(path)  # without its ledger it could never be drawn from
+        except BaseException:  # including Ctrl-C, and warnings that are raised as errors
+            shutil.rmtree(path)  # without its ledger, nothing could be drawn from it
             raise
 
     def fields(self) -> dict[str, Any]:
@@ -305,13 +305,13 @@ class IntegralModel(Learned):
 
     @classmethod
     def build(cls, stored: Stored, reference: Reference | None = None) -> Self:
-        """See `Learned`; without a ledger, nothing can be drawn."""
+        """See `Learned`; only a model from `load` can be drawn from, as it has its ledger."""
         fields, arrays = stored.fields, stored.arrays
         space = space_from_dict(fields["space"], reference)
         tilt = unpack(fields["tilt"], arrays, space.reference)
         normalizer = fields["normalizer"] and Normalizer(**fields["normalizer"])
         low, high = fields["limits"]
-        reference = getattr(tilt, "grid", space.reference)  # a table of cells is over its grid
+        reference = getattr(tilt, "grid", space.reference)  # a table belongs to its grid
         density = TiltedDensity(reference, tilt, low, high, normalizer)
         return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
 
@@ -320,16 +320,14 @@ class IntegralModel(Learned):
         """Read a model's folder; `reference` is needed only if the model has a `CustomReference`.
 
         Raises:
-            PrivotError: if it is missing, damaged, or of another version, or if its ledger is a copy
-                that this account does not know, or that is behind.
+            PrivotError: if the folder is missing, damaged, or of another version, or its ledger is an
+                unknown or outdated copy.
         """
         with cls.stored(path) as stored:
             space = stored.fields["space"]  # only a custom "reference" is None; schemas have none
-            custom = "reference" in space and space["reference"] is None
-            model = None if custom and reference is None else cls.build(stored, reference)
+            is_custom = "reference" in space and space["reference"] is None
+            model = None if is_custom and reference is None else cls.build(stored, reference)
         if model is None:
-            raise PrivotError(
-                f"model {path} was fitted with a reference of your own: give it again"
-            )
+            raise PrivotError(f"model {path} was fitted with a custom reference: give it again")
         model.ledger = Ledger(model.ledger.plan, Path(path) / LEDGER, resume=True)
         return model

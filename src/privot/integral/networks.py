@@ -1,10 +1,10 @@
 """Training of networks that distinguish records from draws of a density, by PyTorch.
 
-With equally many records and draws, the logistic loss is minimal at the log ratio of both densities
-(Sugiyama, Suzuki, Kanamori 2012). Every step uses a new batch of records and of draws. A tenth of the
-records is held out; the result is the moving average of the weights at the step with the smallest
-held-out loss, which is not worse than that of the initial f = 0. What is returned is the plain
-`Network` of `privot.integral.learners`: arrays, which are evaluated without PyTorch.
+With as many records as draws, the logistic loss is minimal at the log ratio of the densities of records
+and of draws (Sugiyama, Suzuki, Kanamori 2012). Every step uses a new batch of records and of draws. A
+tenth of the records is held out. The result is the moving average of the weights at the step with the
+smallest held-out loss, which is not larger than the loss of the initial f = 0. It consists of arrays
+(`privot.integral.learners.Network`), which are evaluated without PyTorch.
 
 Training may use the records without restriction: see `privot.integral.learners`.
 
@@ -25,16 +25,19 @@ from torch.nn.functional import softplus
 from privot.integral.learners import Draw, Network, NetworkSettings
 from privot.integral.references import Floats
 
-# Share and numbers of held-out records, and number of draws beside them.
+# Share of held-out records, their limits (with fewer, none are held out), and smallest number of draws.
 _HELD_OUT, _MIN_HELD_OUT, _MAX_HELD_OUT, _MIN_HELD_OUT_DRAWS = 0.1, 20, 5000, 2000
-_CHECKS, _WARM_UP = 30, 50  # evaluations on held-out records; steps
+_CHECKS, _WARM_UP = 30, 50  # number of evaluations on held-out records; steps of warm-up
 _AVERAGING, _WEIGHT_DECAY = 0.98, 1e-3
 
 
 def train_network(
     positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
-    """Train a network on `positives` (n, k) against draws; its output is a log ratio, |·| ≤ bound."""
+    """Train a network to distinguish features of records, `positives` (n, k), from features of draws.
+
+    The absolute log odds are at most `bound`, if it is given.
+    """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(positives))
     num_held_out = min(_MAX_HELD_OUT, int(_HELD_OUT * len(positives)))
@@ -59,7 +62,7 @@ def train_network(
         _loss(layers, _tensor(batch), _tensor(draw(settings.batch_size, rng)), bound).backward()
         optimizer.step()
         with torch.no_grad():
-            retained = min(_AVERAGING, step / (step + 9))  # so that early weights are forgotten
+            retained = min(_AVERAGING, step / (step + 9))  # small at first: early weights fade
             for mean, parameter in zip(average, layers.parameters(), strict=True):
                 mean.lerp_(parameter, 1 - retained)
         if step % check_every == 0 or step == settings.steps:
@@ -71,7 +74,7 @@ def train_network(
 
 
 def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequential:
-    """Build the initial layers, by which f = 0 everywhere."""
+    """Build the layers, initially with f = 0 everywhere."""
     widths = [num_features, *settings.hidden]
     parts: list[nn.Module] = []
     # PyTorch's layers draw their weights from the global generator, which is seeded temporarily.
@@ -89,7 +92,7 @@ def _build(num_features: int, settings: NetworkSettings, seed: int) -> nn.Sequen
 def _loss(
     layers: Callable[[Tensor], Tensor], positive: Tensor, negative: Tensor, bound: float | None
 ) -> Tensor:
-    """Return the logistic loss of the log odds f, bounded if there is a bound."""
+    """Return the logistic loss of the log odds f of features (n, k), bounded if there is a bound."""
     f = layers(torch.cat([positive, negative]))[:, 0]
     if bound is not None:
         f = bound * torch.tanh(f / bound)

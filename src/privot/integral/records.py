@@ -10,9 +10,9 @@ A `RecordSpace` represents columns by coordinates; the product of their public m
 | categorical, boolean | its code | uniform over the categories |
 
 A nullable column of codes has one more code, of public probability `missing`. Nullable numbers have one
-more coordinate that indicates whether they are missing; the numbers of a missing value are drawn from
-their marginals, so that they carry no information, and are ignored in decoding. Numbers are clipped to
-their bounds.
+more coordinate, which indicates whether the value is missing; then the numbers are drawn from their
+marginals, so that they carry no information, and decoding ignores them. Numbers are clipped to their
+bounds.
 
 **Privacy review: who sees what.** The reference depends only on the schema and on declared marginals,
 and is public. Only the curator's process reads records, and error messages contain no values.
@@ -42,8 +42,8 @@ from privot.integral.references import (
 )
 from privot.schema import Box, Column, Schema
 
-MISSING_SHARE = 0.1
-_CHUNK = 4096
+MISSING_SHARE = 0.1  # default probability that a nullable value is missing
+_CHUNK = 4096  # rows encoded at once for the fingerprint
 
 
 @dataclass(frozen=True)
@@ -69,19 +69,19 @@ class PointSpace:
         return require_inside(self.reference, data)
 
     def encode(self, raw: Floats, seed: int) -> Floats:
-        """Return the rows themselves."""
+        """Return the rows (n, dim) unchanged."""
         return raw
 
     def rows(self, raw: Floats) -> Iterator[Floats]:
-        """Yield the rows, for the fingerprint by which repeated runs are recognized."""
+        """Yield the rows (n, dim), for the fingerprint that recognizes repeated runs."""
         yield raw
 
     def decode(self, points: Floats) -> Floats:
-        """Return drawn points (n, dim) themselves."""
+        """Return drawn points (n, dim) unchanged."""
         return points
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; the reference is None unless it is a product."""
+        """Return plain values for `space_from_dict`, without a reference that is no product."""
         return {"reference": self.reference.to_dict(), "unit": self.unit}
 
 
@@ -91,8 +91,8 @@ class RecordSpace:
 
     Arguments:
         schema: Schema of the records.
-        marginals: Public marginals by column, where they are not uniform.
-        missing: Public probability that a nullable value is missing.
+        marginals: Public marginals by column, where not uniform; refused if they do not fit a column.
+        missing: Public probability that a nullable value is missing, in (0, 1).
 
     Examples:
         >>> schema = Schema.from_toml('[columns.age]\\nkind = "numeric"\\nbounds = [0, 100]')
@@ -129,7 +129,7 @@ class RecordSpace:
         return {name: self._marginals_of(name, col) for name, col in self.schema.columns.items()}
 
     def _marginals_of(self, name: str, column: Column) -> list[Marginal]:
-        """Return the marginals of a column's code or numbers, and of whether they are missing."""
+        """Return the marginals of a column's code, or of its numbers and their indicator."""
         declared = self.marginals.get(name)
         if column.domain is None:
             return [self._marginal_of_codes(name, declared)]
@@ -138,20 +138,20 @@ class RecordSpace:
         if declared is None:
             return [*numbers, *missing]
         if not column.is_number:
-            raise PrivotError(f"marginal of column {name!r}: a vector's cannot be declared")
-        # The marginal must cover all values between the bounds, or their density would be 0.
+            raise PrivotError(f"marginal of column {name!r}, a vector, cannot be declared: omit it")
+        # The marginal must cover all values between the bounds, or some would have density 0.
         (uniform,) = numbers
         ends = np.array([uniform.low, uniform.high], np.float64)
         only_integers = declared.num_values is not None and uniform.num_values is None
         if only_integers or not declared.contains(ends).all():
             raise PrivotError(
-                f"marginal of column {name!r} is {declared}, which leaves out some of what the schema "
+                f"marginal of column {name!r} is {declared}, and excludes some values that the schema "
                 f"allows: give one over {uniform}"
             )
         return [declared, *missing]
 
     def _marginal_of_codes(self, name: str, declared: Marginal | None) -> Marginal:
-        """Return the marginal of a column's code; that of missing values is the last."""
+        """Return the marginal of a column's code; the last code is that of missing values."""
         alphabet = self.schema.coded[name].alphabet
         missing = (self.missing,) if alphabet.nullable else ()
         listed = alphabet.size - len(missing)
@@ -224,7 +224,7 @@ Space = PointSpace | RecordSpace
 
 
 def space_from_dict(fields: dict[str, Any], reference: Reference | None) -> Space:
-    """Build the space from `to_dict`; `reference` is used if the space's is not among the values."""
+    """Build the space from `to_dict`; `reference` is used if the values contain none."""
     if "schema" in fields:
         declared = {name: marginal_from_dict(plain) for name, plain in fields["marginals"].items()}
         return RecordSpace(Schema.from_dict(fields["schema"]), declared, fields["missing"])
@@ -238,12 +238,12 @@ def _uniform_marginals(name: str, column: Column) -> list[Uniform] | list[Intege
     """Return the uniform marginals between a column's bounds."""
     if column.image_shape is not None:
         raise PrivotError(
-            f"column {name!r} is an image, too many numbers for a density: leave it out"
+            f"column {name!r} is an image, which has too many numbers for a density: leave it out"
         )
     if not isinstance(column.domain, Box) or (column.nullable and not column.is_number):
         raise PrivotError(
-            f"column {name!r} is a vector in a ball, on a line, or one that may be missing: declare "
-            "bounds, and fill it in, or give an array with a reference of your own"
+            f"column {name!r} has no bounds, or is a vector that may be missing: declare bounds and "
+            "fill in missing values, or give an array with a reference of your own"
         )
     bounds = list(zip(column.domain.lower, column.domain.upper, strict=True))
     if _is_integer(column):

@@ -4,24 +4,23 @@ A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants,
 $q_0 > 0$ can be drawn: the reference must cover the data, and must not be computed from it. A reference
 that is far from the data needs a larger ε.
 
-A `ProductReference` has independent coordinates, as those that `privot.integral.records` makes of a
+A `ProductReference` has independent coordinates, such as `privot.integral.records` derives from a
 schema; a `CustomReference` has any sampler and log density.
 
-**Marginals** are public laws of one coordinate. Each can be drawn from, has a log density (with
-respect to length, or to counting where the coordinate is discrete), and can be cut into **cells**:
-intervals $[e_i, e_{i+1})$ whose probabilities are integers $M_i$ over $2^{64}$ that add up to exactly
-$2^{64}$. A coordinate is then drawn as a cell, by one 64-bit word, and a place within it. The
-probabilities of cells are exact, as `privot.integral.density` requires.
+**Marginals** are public distributions of one coordinate. Each can be drawn from, has a log density (with
+respect to length, or to counting where the coordinate is discrete), and can be divided into **cells**,
+intervals $[e_i, e_{i+1})$ with probabilities (`privot.integral.density.Axis` rounds them to integers
+over $2^{64}$, and draws cells by them exactly).
 
 **Randomness for published draws** comes from the operating system's entropy, because a seeded draw would
 be a function of the data. A reference's sampler gets a generator of uniforms, normals and integers, and
-is trusted to use no other randomness. During a fit it may be NumPy's own, seeded: the fit stays with the
-curator, and the guarantee holds for any fit. For published draws it is a `SecureGenerator`.
+is trusted to use no other randomness. For published draws it is a `SecureGenerator`. During a fit it may
+be a seeded generator of NumPy: the fit stays with the curator, and the guarantee holds for any fit.
 
-Uniforms are $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, and never 0 or 1. A normal is $Φ^{−1}$ of a
-63-bit magnitude, with a separate sign bit, so that both tails have the same resolution and reach 9.2
-standard deviations. These floats are not exactly normal, which is not needed: the law of proposals is
-the same for all data (`privot.integral.density`).
+A `SecureGenerator` returns uniforms $(m + ½) 2^{−53}$, $m$ an integer of 53 bits, which are never 0 or
+1. Its normals are $Φ^{−1}$ of a 63-bit magnitude, with a separate sign bit, so that both tails have the
+same resolution and reach 9.2 standard deviations. These floats are not exactly normal, which is not
+needed: the law of proposals is the same for all data (`privot.integral.density`).
 
 **Privacy review: who sees what.** References are public. Only `contains`, `log_density` and `features`
 are evaluated on data.
@@ -44,7 +43,7 @@ from privot.mechanisms.samplers import random_words, uniforms_below
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Size = int | tuple[int, ...]
-# Standard deviations; one cell on each side covers the rest, 10^−15 of the mass.
+# In standard deviations; one cell on each side covers the values beyond, 10^−15 of the mass.
 _NORMAL_REACH = 8.0
 
 
@@ -52,21 +51,21 @@ class SecureGenerator:
     """Generator of uniforms, normals and integers from OS entropy, without seed or state."""
 
     def random(self, size: Size, /) -> Floats:
-        """Return uniform numbers inside (0, 1), on a grid of 2^−53."""
+        """Return uniform numbers in (0, 1), on a grid of 2^−53."""
         words = random_words(_count(size)) >> np.uint64(11)
         uniform: Floats = (words.astype(np.float64) + 0.5) * 2.0**-53
-        # The largest word rounds to 1.
+        # The largest word would give 1 by rounding.
         return np.minimum(uniform, 1.0 - 2.0**-53).reshape(size)
 
     def standard_normal(self, size: Size, /) -> Floats:
-        """Return standard normal numbers, both tails alike."""
+        """Return standard normal numbers, with equal resolution in both tails."""
         words = random_words(_count(size))
         magnitude = ndtri(((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64)
         sign = np.where(words & np.uint64(1), 1.0, -1.0)
         return np.asarray(sign * magnitude, np.float64).reshape(size)
 
     def integers(self, low: int, high: int, size: Size, /) -> NDArray[np.int64]:
-        """Return exactly uniform integers low … high − 1, by rejection of surplus words."""
+        """Return exactly uniform integers from low to high − 1."""
         return (low + uniforms_below(high - low, _count(size))).reshape(size)
 
 
@@ -79,7 +78,7 @@ Generator = np.random.Generator | SecureGenerator
 
 
 class Marginal(ABC):
-    """Public distribution of one coordinate on [low, high]."""
+    """Public distribution of one coordinate on [low, high], which may be infinite."""
 
     kind: ClassVar[str]
     low: float
@@ -110,15 +109,18 @@ class Marginal(ABC):
 
     @abstractmethod
     def edges(self, num_cells: int, /) -> Floats:
-        """Return increasing edges of cells that cover the support; the outer two may be infinite."""
+        """Return increasing edges (num_cells + 1,) of cells of the support; ends may be infinite.
+
+        A discrete coordinate has one cell for each value instead.
+        """
 
     @abstractmethod
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return the probability of [low, high)."""
+        """Return the probabilities (n,) of intervals [low, high)."""
 
     @abstractmethod
-    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Return the point of [low, high) below which a share `place` of its probability lies."""
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+        """Return quantiles (n,), at levels in (0, 1), of the distribution on intervals [low, high)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for `marginal_from_dict`."""
@@ -127,7 +129,7 @@ class Marginal(ABC):
 
 @dataclass(frozen=True)
 class Normal(Marginal):
-    """Normal distribution, optionally truncated to [low, high].
+    """Normal distribution, optionally truncated to [low, high], which must have a mass of 10^−12.
 
     Examples:
         >>> Normal(mean=1.0).log_density(np.array([1.0])).round(4).tolist()
@@ -148,7 +150,7 @@ class Normal(Marginal):
             )
         if not self.low < self.high or self._support_mass < 1e-12:
             raise PrivotError(
-                f"bounds [{self.low}, {self.high}] hold next to nothing of the normal law: "
+                f"bounds [{self.low}, {self.high}] contain almost no mass of the normal law: "
                 "give the smaller first, near the mean"
             )
 
@@ -158,25 +160,23 @@ class Normal(Marginal):
         return float(_normal_mass(*self._standard(np.array([self.low, self.high]))))
 
     def _standard(self, x: Floats) -> Floats:
+        """Return z = (x − mean)/stddev."""
         return (x - self.mean) / self.stddev
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """See `Marginal`; the distribution function is inverted only if truncated."""
         if math.isinf(self.low) and math.isinf(self.high):
             return self.mean + self.stddev * rng.standard_normal(num)
         return super().sample(num, rng)
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Return −z²/2 − log(σ√2π) − log P(support)."""
         constant = math.log(self.stddev * math.sqrt(2 * math.pi) * self._support_mass)
         return np.where(self.contains(x), -0.5 * self._standard(x) ** 2 - constant, -np.inf)
 
     def features(self, x: Floats, /) -> Floats:
-        """Return the standardized number."""
         return self._standard(x)[:, None]
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Return edges of equal cells within 8 standard deviations, and of one or two beyond."""
+        """See `Marginal`; cells have equal lengths within 8 standard deviations."""
         reach = _NORMAL_REACH * self.stddev
         low, high = max(self.low, self.mean - reach), min(self.high, self.mean + reach)
         below = [self.low] if self.low < low else []
@@ -184,21 +184,19 @@ class Normal(Marginal):
         return np.concatenate([below, np.linspace(low, high, num_cells - 1), above])
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return Φ(high) − Φ(low), computed from the nearer tail, relative to that of the support."""
         return _normal_mass(self._standard(low), self._standard(high)) / self._support_mass
 
-    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Return the quantile `place` of the distribution on [low, high), from the nearer tail."""
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         mirrored, a, b = _in_lower_tail(self._standard(low), self._standard(high))
-        share = np.where(mirrored, 1 - place, place)
-        z = ndtri(ndtr(a) + share * (ndtr(b) - ndtr(a)))
+        level = np.where(mirrored, 1 - level, level)
+        z = ndtri(ndtr(a) + level * (ndtr(b) - ndtr(a)))
         x = self.mean + self.stddev * np.where(mirrored, -z, z)
         return np.clip(x, low, high)
 
 
 @dataclass(frozen=True)
 class Uniform(Marginal):
-    """Uniform distribution on [low, high].
+    """Uniform distribution on a finite interval [low, high].
 
     Examples:
         >>> Uniform(0.0, 10.0).mass(np.array([2.0]), np.array([4.0])).tolist()
@@ -217,24 +215,20 @@ class Uniform(Marginal):
             )
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Return −log(high − low) inside."""
         return np.where(self.contains(x), -math.log(self.high - self.low), -np.inf)
 
     def edges(self, num_cells: int, /) -> Floats:
-        """Return equal cells."""
         return np.linspace(self.low, self.high, num_cells + 1)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return (high − low)/length."""
         return (high - low) / (self.high - self.low)
 
-    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
-        """Return low + place · (high − low)."""
-        return np.clip(low + place * (high - low), low, high)
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+        return np.clip(low + level * (high - low), low, high)
 
 
 class _Discrete(Marginal):
-    """Distribution on integers low … high; the cell of an integer is half a unit on either side."""
+    """Distribution on the integers low … high; the cell of k is [k − ½, k + ½)."""
 
     low: int
     high: int
@@ -254,13 +248,13 @@ class _Discrete(Marginal):
     def edges(self, num_cells: int, /) -> Floats:
         return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
 
-    def within(self, low: Floats, high: Floats, place: Floats, /) -> Floats:
+    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         return np.rint((low + high) / 2)
 
 
 @dataclass(frozen=True)
 class Categorical(_Discrete):
-    """Distribution on codes 0 … k−1 with public probabilities."""
+    """Distribution on codes 0 … k−1 with public probabilities, positive numbers that sum to 1."""
 
     kind: ClassVar[str] = "categorical"
     probabilities: tuple[float, ...]
@@ -270,7 +264,7 @@ class Categorical(_Discrete):
         p = self.probabilities
         if not p or any(not value > 0 for value in p) or abs(sum(p) - 1) > 1e-9:
             raise PrivotError(
-                f"probabilities {list(p)} are of no categorical law: give positive numbers that "
+                f"probabilities {list(p)} are no categorical law: give positive numbers that "
                 "add up to 1 (a value of probability 0 could never be drawn)"
             )
 
@@ -280,24 +274,22 @@ class Categorical(_Discrete):
         return len(self.probabilities) - 1
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Make draws (num,) of codes, as floats."""
-        sums = np.cumsum(self.probabilities)[:-1]
-        return np.searchsorted(sums, rng.random(num), side="right").astype(np.float64)
+        ends = np.cumsum(self.probabilities)[:-1]
+        return np.searchsorted(ends, rng.random(num), side="right").astype(np.float64)
 
     def features(self, x: Floats, /) -> Floats:
-        """Return an indicator for each code; for two codes a single feature ±1."""
+        """See `Marginal`: an indicator for each code, or for two codes a single feature ±1."""
         if self.num_values == 2:
             return (2 * x - 1)[:, None]
         return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return the probability of the code between two edges."""
         return np.asarray(self.probabilities)[np.rint((low + high) / 2).astype(np.int64)]
 
 
 @dataclass(frozen=True)
 class Integers(_Discrete):
-    """Uniform distribution on the integers low … high, both included."""
+    """Uniform distribution on the integers low … high, both included, within ±2^52."""
 
     kind: ClassVar[str] = "integers"
     low: int
@@ -306,16 +298,14 @@ class Integers(_Discrete):
     def __post_init__(self) -> None:
         if not self.low < self.high or max(abs(self.low), abs(self.high)) > 2**52:
             raise PrivotError(
-                f"bounds [{self.low}, {self.high}] are not of integers: give two, the smaller "
-                "first, below 2^52"
+                f"bounds [{self.low}, {self.high}] are no interval of integers: give two, the smaller "
+                "first, up to 2^52"
             )
 
     def sample(self, num: int, rng: Generator, /) -> Floats:
-        """Make draws (num,), as floats."""
         return rng.integers(self.low, self.high + 1, num).astype(np.float64)
 
     def mass(self, low: Floats, high: Floats, /) -> Floats:
-        """Return the probability of one integer."""
         return np.full(len(low), 1 / self.num_values)
 
 
@@ -325,7 +315,7 @@ _KINDS: dict[str, type[Marginal]] = {
 
 
 def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
-    """Return the marginal of plain values: its fields, and its `kind`."""
+    """Build the marginal from the plain values of `to_dict`."""
     arguments = {
         name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()
     }
@@ -336,13 +326,13 @@ def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
 
 
 def _normal_mass(low: Floats, high: Floats) -> Floats:
-    """Return Φ(high) − Φ(low)."""
+    """Return Φ(high) − Φ(low), computed in the lower tail."""
     _, a, b = _in_lower_tail(low, high)
     return np.asarray(ndtr(b) - ndtr(a), np.float64)
 
 
 def _in_lower_tail(low: Floats, high: Floats) -> tuple[Bools, Floats, Floats]:
-    """Mirror intervals above 0, where Φ is near 1 and loses digits; say which, and return the ends."""
+    """Mirror intervals above 0, where Φ loses digits; return whether each is mirrored, and its ends."""
     mirrored = low > 0
     return mirrored, np.where(mirrored, -high, low), np.where(mirrored, -low, high)
 
@@ -390,28 +380,24 @@ class ProductReference(Reference):
 
     def __init__(self, marginals: Sequence[Marginal]) -> None:
         if not marginals:
-            raise PrivotError("marginals are empty: give one a coordinate")
+            raise PrivotError("marginals are empty: give one for each coordinate")
         self.marginals: tuple[Marginal, ...] = tuple(marginals)
         self.dim = len(self.marginals)
 
     def sample(self, n: int, generator: Generator, /) -> Floats:
-        """Make draws (n, dim)."""
         return np.stack([marginal.sample(n, generator) for marginal in self.marginals], axis=1)
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Return the sum of the marginals' log densities."""
         x = require_points(x, self.dim)
         parts = [m.log_density(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.sum(parts, axis=0), np.float64)
 
     def contains(self, x: Floats, /) -> Bools:
-        """Return whether every coordinate is in its support."""
         x = require_points(x, self.dim)
         parts = [m.contains(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.asarray(np.all(parts, axis=0), np.bool_)
 
     def features(self, x: Floats, /) -> Floats:
-        """Return the marginals' features, side by side."""
         parts = [m.features(x[:, j]) for j, m in enumerate(self.marginals)]
         return np.concatenate(parts, axis=1)
 
@@ -420,7 +406,7 @@ class ProductReference(Reference):
 
 
 class StandardNormal(ProductReference):
-    """N(0, I) on R^dim.
+    """Standard normal reference N(0, I) on R^dim.
 
     Examples:
         >>> StandardNormal(2).log_density(np.zeros((1, 2))).round(4).tolist()
@@ -432,7 +418,7 @@ class StandardNormal(ProductReference):
 
 
 class UniformBox(ProductReference):
-    """Uniform on the box [lower, upper].
+    """Uniform reference on the box with corners `lower` and `upper` (dim,).
 
     Examples:
         >>> UniformBox([0.0, 0.0], [2.0, 2.0]).log_density(np.ones((1, 2))).round(4).tolist()
@@ -450,9 +436,9 @@ class CustomReference(Reference):
 
     Arguments:
         dim: Number of coordinates.
-        sampler: n and a generator (`random`, `standard_normal`, `integers`) to draws (n, dim). It
-            must use no other randomness: a seeded one would make draws a function of the data.
-        density: Points (n, dim) to log densities (n,), −∞ outside the support.
+        sampler: Function of n and a generator (`random`, `standard_normal`, `integers`) that makes draws
+            (n, dim). It must use no other randomness: seeded draws would be a function of the data.
+        density: Function from points (n, dim) to log densities (n,), −∞ outside the support.
 
     Examples:
         >>> uniform = CustomReference(1, lambda n, rng: rng.random((n, 1)), lambda x: np.zeros(len(x)))
@@ -468,16 +454,15 @@ class CustomReference(Reference):
         """Make draws (n, dim); refuse a sampler that returns another shape."""
         points = require_points(self.sampler(n, generator), self.dim)
         if len(points) != n:
-            raise PrivotError(f"sampler gave {len(points)} draws for n = {n}: give n of them")
+            raise PrivotError(f"sampler made {len(points)} draws for n = {n}: make n draws")
         return points
 
     def log_density(self, x: Floats, /) -> Floats:
-        """Return the log density (n,)."""
         return np.asarray(self.density(require_points(x, self.dim)), np.float64)
 
 
 def require_points(x: Any, dim: int) -> Floats:
-    """Return points as float64 of shape (n, dim); error messages contain no values."""
+    """Return points as float64 of shape (n, dim); messages of refusals contain no values."""
     try:
         points = np.asarray(x, np.float64)
     except (TypeError, ValueError):

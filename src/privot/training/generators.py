@@ -1,4 +1,4 @@
-"""Generator networks from latents to features, alone or with a label; independent of privacy.
+"""Generator networks from latents to features, without or with labels; independent of privacy.
 
 References:
     Radford, Metz, Chintala, *Unsupervised representation learning with deep convolutional generative
@@ -69,16 +69,16 @@ class MLP(nn.Module):
 class DCGAN(nn.Module):
     r"""Image generator by transposed convolutions, each of which doubles the side of the image.
 
-    The first layer turns z into `hidden[0]` channels of side s/2^L, with L the number of hidden layers.
-    Each hidden layer is followed by batch normalization, a rectifier and a 4 × 4 transposed convolution
-    of stride 2. The outputs are features, which the head's tanh turns into pixels. As published, initial
+    With L hidden layers and images of side s, the first layer turns z into `hidden[0]` channels of side
+    s/2^L. Each hidden layer is followed by batch normalization, a rectifier and a 4 × 4 transposed
+    convolution of stride 2. Outputs are unbounded: the caller maps them to pixels. As published, initial
     weights are N(0, 0.02²) and latents uniform on [−1, 1]^k; 64 × 64 images take four hidden layers.
 
     Batch normalization makes images depend on their batch; a saved model uses running statistics.
 
     Arguments:
         latent_dim: Dimension k of z.
-        shape: `(height, width)` or `(height, width, channels)`, sides divisible by 2^L.
+        shape: `(height, width)` or `(height, width, channels)`; sides not divisible by 2^L are refused.
         hidden: Channels of the hidden layers.
         batch_norm: Whether hidden layers are normalized.
         seed: Seed of the initial weights.
@@ -100,15 +100,15 @@ class DCGAN(nn.Module):
         super().__init__()
         if len(shape) not in (2, 3):
             raise PrivotError(
-                f"shape {shape} is no image's: a DCGAN makes (height, width) or (height, width, "
-                "channels); use an MLP"
+                f"shape {shape} is no image's: give (height, width) or (height, width, channels), or "
+                "use an MLP"
             )
         height, width, *channels = shape
         factor = 2 ** len(hidden)
         if height % factor or width % factor or not hidden:
             raise PrivotError(
-                f"hidden {hidden}: each layer doubles the sides, so {height} × {width} must be "
-                f"multiples of {factor}: give one layer or more, and no more than halve both evenly"
+                f"hidden {hidden}: each layer doubles the sides, and {height} × {width} are no "
+                f"multiples of {factor}: give another number of layers, at least 1"
             )
         self.latent_dim, self.num_features, self.hidden = latent_dim, prod(shape), tuple(hidden)
         self.architecture: Architecture = "dcgan" if batch_norm else "dcgan_unnormalized"
@@ -146,7 +146,7 @@ def make_network(
     hidden: tuple[int, ...],
     seed: int = 0,
 ) -> MLP | DCGAN:
-    """Return a network whose outputs have this shape; a DCGAN's shape is that of images."""
+    """Return a network with `prod(shape)` outputs; for a DCGAN, `shape` is that of an image."""
     require_choice("architecture", architecture, get_args(Architecture))
     if architecture == "mlp":
         return MLP(latent_dim, prod(shape), hidden, seed)
@@ -158,12 +158,13 @@ class Conditional(nn.Module):
 
     $$ G(z, c) = N\big((z, \mathrm{e}_c)\big), \qquad c ∼ p $$
 
-    where $e_c$ is the unit vector of label c. The output is the network's features followed by $e_c$, so
-    a labeled image is *one* record, and the costs of its privatized label and pixels are added.
+    where $e_c$ is the unit vector of label c. The output consists of the network's features and of
+    $e_c$. So a labeled image is *one* record, and the costs of its privatized label and pixels are
+    added.
 
     Arguments:
         network: Network N, whose inputs have the dimension of z plus the number of labels.
-        shares: Probability p of each label (num_labels,), public or estimated from private reports.
+        shares: Probabilities p of labels (num_labels,), public or estimated from reports, of sum 1.
 
     Examples:
         >>> generator = Conditional(MLP(latent_dim=2 + 3, num_features=4), torch.ones(3) / 3)

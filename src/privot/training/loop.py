@@ -30,7 +30,7 @@ from privot.models import COLUMNS, NOWHERE, Checkpoint, History
 from privot.training.parallel import ALONE, Group
 from privot.training.stopping import Interrupted, Progress, StepLimit
 
-# Loss and marginal error (`privot.transport.sinkhorn`) of one step, given the run's random generator.
+# Returns loss and marginal error (`privot.transport.sinkhorn`) of one step, from the run's generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
 _WARM_UP_STEPS = 50  # steps in which the learning rate rises
@@ -39,12 +39,12 @@ _HISTORY_ROWS = 400  # approximate number of rows of a history
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings that, with the objective, determine the result of a run.
+    """Settings of a run, which determine its result together with the objective; checked for range.
 
     Arguments:
         steps: Number of optimizer steps.
-        learning_rate: Peak learning rate of Adam.
-        averaging: Decay per step of the moving average of the weights.
+        learning_rate: Peak learning rate of Adam, positive.
+        averaging: Decay per step of the moving average of the weights, in [0, 1).
         seed: Seed of batches, latents and simulated noise.
         minutes: Time limit in minutes; fewer steps are taken if `steps` would take longer.
     """
@@ -67,8 +67,8 @@ class TrainingSettings:
         warm_up = min(1.0, (step + 1) / _WARM_UP_STEPS)
         return self.learning_rate * warm_up * 0.5 * (1 + math.cos(math.pi * step / self.steps))
 
-    def at_row(self, step: int) -> bool:
-        """Return True if the history gets a row after a step; steps are counted from 1."""
+    def has_row(self, step: int) -> bool:
+        """Return whether the history has a row after a step; steps are counted from 1."""
         return step % max(1, self.steps // _HISTORY_ROWS) == 0 or step == self.steps
 
 
@@ -87,16 +87,16 @@ def train(
     Arguments:
         model: Module with the weights that `objective` depends on.
         objective: Function from a random generator to the loss and the marginal error of one step.
-        settings: Steps, learning rate, averaging, seed.
+        settings: Steps, learning rate, averaging, seed, time limit.
         checkpoint: File of the state, saved every half minute and on interruption. A resumed run must
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
-        seek: Callback with the number of the first step, called before that step.
-        group: Processes that train together. `objective` returns the loss of all, and gradients of one.
+        seek: Callback with the number of steps already taken, called before the first step.
+        group: Processes that train together; the loss is of all rows, its gradients of a process's own.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.
-        PrivotError: if the loss is no longer finite.
+        PrivotError: if the loss is not finite.
     """
     state = TrainingState(model, settings.averaging, settings.learning_rate, settings.seed)
     checkpoint = checkpoint.of(asdict(settings))
@@ -115,15 +115,15 @@ def train(
             state.seconds = time.perf_counter() - started
             if progress is not None and group.rank == 0:
                 progress(state.step, settings.steps, recent.loss)
-            at_row = settings.at_row(state.step)
-            # State is saved at rows only, without partial means: with a checkpoint, a run stops there.
-            stop = (at_row or checkpoint.path is None) and group.any(interruption.requested)
-            if at_row or stop:
+            has_row = settings.has_row(state.step)
+            # Means since the last row are not saved, so a run with a checkpoint stops only at rows.
+            stop = (has_row or checkpoint.path is None) and group.any(interruption.requested)
+            if has_row or stop:
                 rate = settings.rate(state.step - 1)
                 row = (state.step, recent.loss, rate, recent.marginal_error, state.seconds)
                 state.history.rows.append(row)
                 recent = _RunningMeans()
-            if at_row and (checkpoint.due or stop) and group.rank == 0:
+            if has_row and (checkpoint.due or stop) and group.rank == 0:
                 checkpoint.save({name: x.cpu().numpy() for name, x in state.tensors().items()})
             if stop:
                 break
@@ -172,7 +172,7 @@ class _RunningMeans:
 
 
 class TrainingState:
-    """State of a run, from which it continues bit for bit on the same machine."""
+    """State of a run; a run that is resumed from it continues bit for bit on the same machine."""
 
     def __init__(self, model: nn.Module, averaging: float, learning_rate: float, seed: int) -> None:
         self.model = model
@@ -185,7 +185,7 @@ class TrainingState:
         self.history = History()
 
     def plan(self, settings: TrainingSettings, limit: StepLimit | None) -> TrainingSettings:
-        """Return the settings with the number of steps that fit into the time limit, once known."""
+        """Return the settings with as many steps as fit into the time limit, once it is estimated."""
         if limit is not None and not self.time_limited_steps:
             self.time_limited_steps = min(limit.steps(self.step, self.seconds), settings.steps)
         return replace(settings, steps=self.time_limited_steps or settings.steps)

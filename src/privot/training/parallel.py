@@ -1,13 +1,13 @@
-r"""Processes, threads and memory of training steps; several processes share one global batch.
+r"""Processes, threads and memory of training steps; several processes share one batch.
 
 Under torchrun, every process (rank) has the same weights, draws the same random numbers for the
 **whole** batch, and computes its share of the rows. A step gathers the rows of other processes that it
 needs, so the result is that of one large batch, whose transport plan has a smaller mini-batch bias.
 
 The loss L depends on all rows through the gathered tensors. Each rank r computes L and differentiates it
-with respect to its own rows only, and one all-reduce sums the gradients, $∇_θ L = \sum_r ∇_θ^{(r)} L$.
-The sum is identical on all ranks, so their weights stay equal to each other, and to those of one process
-with the same batch up to the order of additions.
+with respect to its own rows only; then one all-reduce sums the gradients, $∇_θ L = \sum_r ∇_θ^{(r)} L$.
+The sum is identical on all ranks, so all have the same weights. Up to the order of additions, these are
+the weights that one process would learn from the same batch.
 
 Only rank 0 writes files. Checkpoints do not depend on the number of ranks.
 
@@ -34,6 +34,7 @@ from privot.core.processes import started_by_torchrun
 from privot.transport.ground import product_precision
 
 _TIMEOUT = timedelta(minutes=10)
+_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # entries of a cost matrix
 
 
 @dataclass(frozen=True)
@@ -56,27 +57,27 @@ class Group:
         count = total // self.size
         return slice(self.rank * count, (self.rank + 1) * count)
 
-    def gather(self, own: Tensor) -> Tensor:
+    def gather(self, rows: Tensor) -> Tensor:
         """Return the rows of all processes in order of rank, without gradients."""
         if self.size == 1:
-            return own
-        rows = own.new_empty((self.size * len(own), *own.shape[1:]))
-        mine, parts = own.detach().contiguous(), rows.split(len(own))
-        parts[self.rank].copy_(mine)
+            return rows
+        gathered = rows.new_empty((self.size * len(rows), *rows.shape[1:]))
+        sent, parts = rows.detach().contiguous(), gathered.split(len(rows))
+        parts[self.rank].copy_(sent)
         # Processes exchange rows directly: gloo's all-gather takes twice as long with two processes.
         others = [rank for rank in range(self.size) if rank != self.rank]
-        swaps = [dist.P2POp(dist.isend, mine, rank) for rank in others]
-        swaps += [dist.P2POp(dist.irecv, parts[rank], rank) for rank in others]
-        for request in dist.batch_isend_irecv(swaps):
+        exchanges = [dist.P2POp(dist.isend, sent, rank) for rank in others]
+        exchanges += [dist.P2POp(dist.irecv, parts[rank], rank) for rank in others]
+        for request in dist.batch_isend_irecv(exchanges):
             request.wait()
-        return rows
+        return gathered
 
-    def gather_with_gradient(self, own: Tensor) -> Tensor:
+    def gather_with_gradient(self, rows: Tensor) -> Tensor:
         """Return the rows of all processes; the gradient of a row is summed over all processes."""
         if self.size == 1:
-            return own
-        rows: Tensor = _Gather.apply(own, self)
-        return rows
+            return rows
+        gathered: Tensor = _Gather.apply(rows, self)
+        return gathered
 
     def total(self, part: Tensor) -> Tensor:
         """Return the sum of all processes' parts; gradients flow to this process's part only."""
@@ -111,8 +112,8 @@ ALONE = Group()
 def join(device: torch.device) -> Group:
     """Join the process group that torchrun started (gloo on CPUs, nccl on GPUs), or return `ALONE`.
 
-    The group is left only when the process exits, since a second `join` would read outdated addresses.
-    A process leaves without waiting for the others unless `wait_at_exit` was called.
+    The process leaves the group only at exit, since a second `join` would read outdated addresses. It
+    leaves without waiting for the others unless `wait_at_exit` was called.
     """
     if not started_by_torchrun():
         return ALONE
@@ -121,8 +122,8 @@ def join(device: torch.device) -> Group:
             torch.cuda.set_device(device)
         backend = "nccl" if device.type == "cuda" else "gloo"
         dist.init_process_group(backend, timeout=_TIMEOUT)
-    for leaving in (_wait_for_others, dist.destroy_process_group):  # of an earlier call
-        atexit.unregister(leaving)
+    for function in (_wait_for_others, dist.destroy_process_group):  # registered by an earlier call
+        atexit.unregister(function)
     atexit.register(dist.destroy_process_group)
     return Group(dist.get_rank(), dist.get_world_size())
 
@@ -144,7 +145,7 @@ def _wait_for_others() -> None:
 
 
 def local_device(name: str) -> torch.device:
-    """Return the device of a name; `"auto"` is a GPU if there is one, and of several the local rank's.
+    """Return the device of a name; `"auto"` is a GPU if there is one: of several, the local rank's.
 
     Raises:
         PrivotError: if a GPU is named but none is available.
@@ -161,12 +162,12 @@ def local_device(name: str) -> torch.device:
 
 
 class _Gather(torch.autograd.Function):
-    """Gather rows of all processes; the backward pass sums the gradients of this process's rows."""
+    """Gather rows of all processes; the backward pass sums all gradients of this process's rows."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, group: Group) -> Tensor:
-        ctx.share = group.share(group.size * len(own))
-        return group.gather(own)
+    def forward(ctx: Any, rows: Tensor, group: Group) -> Tensor:
+        ctx.share = group.share(group.size * len(rows))
+        return group.gather(rows)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -176,7 +177,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Total(torch.autograd.Function):
-    """Sum over processes; the backward pass returns the gradient of the sum."""
+    """Sum over processes, whose gradient the backward pass returns unchanged."""
 
     @staticmethod
     def forward(ctx: Any, part: Tensor) -> Tensor:
@@ -189,15 +190,12 @@ class _Total(torch.autograd.Function):
         return grads[0]
 
 
-_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # of a cost matrix
-
-
 @contextmanager
 def threads_for(num_entries: int) -> Iterator[None]:
-    """Use one thread inside the block if the matrices of a step have few entries.
+    """Use one thread inside the block if the matrices of a step have at most 2^20 entries.
 
-    Threads that synchronize after every small operation gain nothing, and on a busy machine a step took
-    ten to fifty times as long. With one thread, results do not depend on the number of cores.
+    With several threads, which synchronize after every small operation, a step was not faster, and on a
+    busy machine took ten to fifty times as long. With one, results do not depend on the number of cores.
     """
     keep_freed_memory()
     before = torch.get_num_threads()

@@ -1,6 +1,6 @@
 """Progress callbacks, interruptions and time limits of fits, without PyTorch.
 
-Signals are deferred to the end of a step (`privot.core.processes`), `StepLimit` estimates the number of
+Signals are deferred to the end of a step (`privot.core.processes`). `StepLimit` estimates the number of
 training steps in a time limit, and `FitMonitor` stops an iterative fit at a limit or an interruption.
 """
 
@@ -29,7 +29,7 @@ class Progress(Protocol):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Exception of a fit that a signal stopped, after its state was saved if there is a checkpoint.
+    """Exception of a fit that a signal stopped; its state was saved if it has a checkpoint.
 
     Attributes:
         history: History of the run until the signal.
@@ -44,12 +44,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def learning(model: "Callable[[History], Any]") -> Iterator[None]:
-    """Set `model` of an `Interrupted` raised in the block to `model(history)`, and raise it again."""
+def attach_model(build: "Callable[[History], Any]") -> Iterator[None]:
+    """Attach the model `build(history)` to an `Interrupted` that is raised in the block."""
     try:
         yield
     except Interrupted as interruption:
-        interruption.model = model(interruption.history)
+        interruption.model = build(interruption.history)
         raise
 
 
@@ -65,11 +65,11 @@ class StepLimit:
         self._limit, self._start, self._first_seconds = seconds, step, 0.0
 
     def steps(self, step: int, seconds: float) -> int:
-        """Return the number of steps of the whole run, or 0 as long as it cannot be estimated.
+        """Return the number of steps of the whole run, or 0 until it can be estimated; call every step.
 
         Arguments:
-            step: Number of steps done, after each of which this is called.
-            seconds: Time that they took.
+            step: Number of steps done, including those before this run began.
+            seconds: Time of the whole run so far, in seconds.
 
         Examples:
             >>> limit = StepLimit(seconds=10.0, step=0)
@@ -113,7 +113,7 @@ class FitMonitor:
         return time.perf_counter() - self._start
 
     def over(self) -> bool:
-        """Return True if the fit should stop with its current result."""
+        """Return whether the fit should stop with its current result."""
         if self._interruption.requested:
             self.ended = "stopped by an interruption"
         elif self._minutes is not None and self.seconds > 60 * self._minutes:
@@ -121,19 +121,19 @@ class FitMonitor:
         return bool(self.ended)
 
     def step(self, ahead: int, loss: float | None = None) -> None:
-        """Report that a step is done and at most `ahead` remain; `loss` is given if it is new."""
+        """Report the end of a step, with at most `ahead` steps to go, and the loss if it has changed."""
         self._steps, self._loss = self._steps + 1, self._loss if loss is None else loss
         if self._progress is not None:
             self._progress(self._steps, self._steps + ahead, self._loss)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
-        """Make `over` report signals that arrive in the block, instead of ending the process."""
+        """Let signals that arrive in the block end the fit (`over`) instead of the process."""
         with deferred_interruption() as self._interruption:
             yield
 
     def facts(self) -> dict[str, float | str]:
-        """Return the seconds, and the reason of an early end if any, for a model's `made_with`."""
+        """Return the seconds, and the reason for an early end if any, for a model's `made_with`."""
         stopped = {"stopped": self.ended} if self.ended else {}
         return {"seconds": self.seconds, **stopped}
 
@@ -141,7 +141,7 @@ class FitMonitor:
         """Return the model of the fit.
 
         Raises:
-            Interrupted: with the model as attribute, if a signal ended the fit.
+            Interrupted: with the model as attribute, if a signal ended the fit early.
         """
         if self._interruption.requested:
             raise Interrupted(self.ended or "stopped by an interruption", model=model)

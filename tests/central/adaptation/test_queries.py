@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from privot.central import AdaptationSettings
 from privot.central.adaptation.classifier import (
-    PRODUCT_LENGTH,
     Classifier,
     ClassProducts,
     ClassSums,
 )
+from privot.central.moments import PRODUCT_RADIUS
 
 SETTINGS = AdaptationSettings(epsilon=1.0, unit="patient", feature_dim=4, hidden=(8,))
 CLASSIFIER = Classifier((5,), 3, SETTINGS).requires_grad_(False)
@@ -65,6 +65,6 @@ def test_residuals_are_of_the_class_and_keep_their_direction_when_cut():
     assert vectors * wide.unit == pytest.approx(expected, abs=2 * wide.unit)
     cut = narrow.answer(arrays(records))[1]
     lengths = np.linalg.norm(cut, axis=1)
-    assert lengths == pytest.approx(PRODUCT_LENGTH, rel=0.01)
+    assert lengths == pytest.approx(PRODUCT_RADIUS, rel=0.01)
     whole = expected / np.linalg.norm(expected, axis=1, keepdims=True)
     assert cut / lengths[:, None] == pytest.approx(whole, abs=0.01)

@@ -84,11 +84,11 @@ def test_what_noise_would_drown_is_refused_and_costs_nothing(tmp_path):
     enough = int(str(told.value).split("give ")[1].split(" records")[0].replace(",", ""))
     course = Adaptation(source, y, little)
     assert course.plan(enough).records == enough
-    with pytest.raises(PrivotError, match="lie apart"):
+    with pytest.raises(PrivotError, match="distance between"):
         course.plan(enough * 9 // 10)
     better = float(str(told.value).split("or epsilon ")[1])
     assert Adaptation(source, y, replace(little, epsilon=better)).plan(600).uses == 4
-    with pytest.raises(PrivotError, match="lie apart"):
+    with pytest.raises(PrivotError, match="distance between"):
         Adaptation(source, y, replace(little, epsilon=0.9 * better)).plan(600)
     assert Adaptation(source, y, replace(little, most_noise=1e6)).plan(600).uses == 4
 
@@ -199,7 +199,7 @@ def test_bad_input_is_refused():
         adapt(source, y, target[:, :1], SETTINGS)
     with pytest.raises(PrivotError, match="do not fit"):
         adapt(source, y[1:], target, SETTINGS)
-    with pytest.raises(PrivotError, match="labels hold what is no class"):
+    with pytest.raises(PrivotError, match="labels hold values that are no class"):
         adapt(source, y + 0.7, target, SETTINGS)
     words = np.array(["cat", "dog"])[y]
     with pytest.raises(PrivotError, match="labels are of <U3: give an array of numbers"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privot.central.mixtures import clipped_moments, clipped_to
+from privot.central.mixtures import clipped_moments, location_and_scale
 
 
 @given(location=st.floats(-3, 4), scale=st.floats(0.05, 4))
@@ -24,13 +24,15 @@ def test_moments_are_those_of_quadrature(location, scale):
 @given(mean=st.floats(0.03, 0.97), share=st.floats(0.03, 0.93))
 def test_moments_are_met(mean, share):
     variance = share * mean * (1 - mean)
-    found = clipped_moments(*clipped_to(np.array([mean]), np.array([variance])))
+    found = clipped_moments(*location_and_scale(np.array([mean]), np.array([variance])))
     assert found[0][0] == pytest.approx(mean, abs=0.004)
     assert found[1][0] == pytest.approx(variance, rel=0.07)
 
 
 def test_shapes_are_kept_and_bounds_are_no_error():
-    location, scale = clipped_to(np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([[0, 1], [0, 9.0]]))
+    location, scale = location_and_scale(
+        np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([[0, 1], [0, 9.0]])
+    )
     assert location.shape == scale.shape == (2, 2)
     assert np.isfinite(location).all()
     assert (scale > 0).all()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from central.declared_images import image_records
 from privot.central.moments import (
-    LENGTH,
     LEVELS,
+    PRODUCT_RADIUS,
     LabeledProducts,
     PixelSums,
     ResidualProducts,
@@ -69,9 +69,9 @@ def test_long_residuals_keep_their_direction():
     query = ResidualProducts(IMAGES, CENTERS, IMAGES, means, 0.5)
     pixels = torch.rand(20, 6, 5) * 0.5 + 0.5
     vectors = query.answer(arrays(pixels, torch.zeros(20, dtype=torch.int64)))[1]
-    assert np.linalg.norm(vectors, axis=1) == pytest.approx(LENGTH, rel=0.01)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(PRODUCT_RADIUS, rel=0.01)
     coordinates = IMAGES.prepare(pixels).numpy()
-    cosines = (vectors * coordinates).sum(1) / np.linalg.norm(coordinates, axis=1) / LENGTH
+    cosines = (vectors * coordinates).sum(1) / np.linalg.norm(coordinates, axis=1) / PRODUCT_RADIUS
     assert cosines.min() > 0.99
 
 

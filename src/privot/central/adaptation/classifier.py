@@ -1,13 +1,12 @@
 """Classifiers adapted to a private target: settings, network, the saved model, and queries.
 
-`privot.central.adaptation.rounds` describes the training. A classifier is h∘g: g computes features, by
-a multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so
-the features of a record depend on this record alone. They are rectified and normalized, so that every
-record is on the unit sphere.
+`privot.central.adaptation.rounds` describes the training. A classifier is h∘g: g computes features by a
+multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so the
+features of a record depend on this record alone. They are rectified and normalized to norm 1.
 
-**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to the sum of the class
-that is predicted by a classifier trained on the public source and earlier releases: its *slot*
-(`privot.central.sums`). So the slot is a function of the record, even if the prediction is wrong.
+**Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to the *slot*
+(`privot.central.sums`) of the class that is predicted by a classifier trained on the public source and
+earlier releases. So the slot is a function of the record, even if the prediction is wrong.
 
 **Privacy review.** Both queries are functions of one record, of public numbers, and of earlier
 releases. Clipping norms come from the source alone. Adjacency and Δ: `privot.central.sums`. The folder
@@ -25,7 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.central.fitting import NetworkSettings
-from privot.central.moments import to_integers, with_constant
+from privot.central.mixtures import tensors_of
+from privot.central.moments import COUNT, PRODUCT_RADIUS, to_integers, with_constant
 from privot.central.sums import Floats, Integers, Query, Records, SumPlan
 from privot.core.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
 from privot.models import History, Learned, ModelKind, Stored
@@ -37,10 +37,6 @@ _SMALLEST_NORM = 1e-6  # by which features are divided
 _CHUNK = 1024  # records classified at once
 _CHANNELS = (16, 32)  # of convolutions of images, by default
 LENGTH = 16384  # norm of the longest record, in integer steps
-PRODUCT_LENGTH = 4096  # norm of the longest residual; products are of the order of its square
-# The constant by which records are counted, relative to the clipping norm: a larger one makes counts
-# less noisy and the other sums noisier.
-_COUNT = 0.3
 # Augmentation of source images.
 _LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
 _WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
@@ -53,21 +49,21 @@ class AdaptationSettings(NetworkSettings):
     """Budget and settings of an adaptation, in addition to those of `NetworkSettings`.
 
     Arguments:
-        epsilon: ε of the target records.
+        epsilon: ε > 0 of the target records.
         unit: Owner of one target record, such as `"person"`; public.
-        delta: δ of the target records.
+        delta: δ of the target records, in (0, 1).
         rounds: Number of rounds; each classifies the target by the current classifier.
         directions: Maximum number of principal directions of the source for covariances.
         training_steps: Optimizer steps on the source before the first round; after each round half as
             many, on source and moved source.
-        most_noise: Maximum noise on a class's mean, relative to the distance of the source's classes; a
-            run with more is refused.
-        jitter: Maximum log scale of random changes of source images; 0 for none.
-        feature_dim: Dimension d of g.
+        most_noise: Maximum noise on a class's mean, relative to the distance of the source's class means
+            from their center; a run with more noise is refused.
+        jitter: Maximum log scale of random changes of source images; 0 for no changes.
+        feature_dim: Dimension d of the features.
         channels: Widths of g's convolutions, each followed by halving the image; () for none; None for
             (16, 32) if records are images, otherwise ().
         source_batch: Number of records in a batch.
-        sharpness: Factor by which features of norm 1 are multiplied before h.
+        sharpness: Positive factor by which features of norm 1 are multiplied before h.
         seed: Seed of weights and of source batches; never of noise.
     """
 
@@ -87,7 +83,7 @@ class AdaptationSettings(NetworkSettings):
     learning_rate: float = 1e-3
     averaging: float = 0.99
 
-    most: ClassVar[dict[str, int]] = {
+    maxima: ClassVar[dict[str, int]] = {
         "rounds": MOST_STEPS,
         "directions": MOST_COORDINATES,
         "training_steps": MOST_STEPS,
@@ -116,7 +112,7 @@ class Classifier(nn.Module):
     """Classifier h∘g: non-negative features of norm 1, and a linear layer.
 
     Arguments:
-        shape: Shape of a record: (p,), (h, w) or (c, h, w).
+        shape: Shape of a record: (p,), (height, width) or (channels, height, width).
         num_classes: Number of classes.
         settings: Architecture and seed.
     """
@@ -158,7 +154,7 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def classes(self, x: Tensor) -> Tensor:
-        """Return the likeliest classes (n,) of records."""
+        """Return the classes (n,) of records with the largest scores."""
         return torch.cat([self(part).argmax(dim=1) for part in x.float().split(_CHUNK)])
 
 
@@ -190,7 +186,7 @@ class AdaptedClassifier(Learned):
         return self.plan.guarantee
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return classes (n,) of records (n, *shape)."""
+        """Return the classes (n,) of records (n, *shape), counted from 0."""
         return np.asarray(self.classifier.classes(as_records("x", x)).numpy())
 
     def fields(self) -> dict[str, Any]:
@@ -210,22 +206,21 @@ class AdaptedClassifier(Learned):
         fields = stored.fields
         settings, shape = AdaptationSettings(**fields["settings"]), tuple(fields["shape"])
         classifier = Classifier(shape, fields["num_classes"], settings)
-        classifier.load_state_dict({k: torch.from_numpy(v) for k, v in stored.arrays.items()})
+        classifier.load_state_dict(tensors_of(stored.arrays))
         plan = SumPlan.from_dict(fields["plan"])
         return cls(classifier.eval(), plan, fields["releases"], settings, shape)
 
 
 def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
-    """Augment images (n, c, h, w) in [0, 1] by random changes; none if the amount is 0.
+    """Change images (n, c, h, w) in [0, 1] at random, so that classifiers depend less on their style.
 
-    Augmentation makes a classifier depend less on the style of the source. An image is rotated, scaled
-    along both axes, sheared and shifted; deformed by a smooth random field of shifts; and its strokes
-    are made wider or narrower, by mixing each pixel with the maximum or minimum of its neighbors. Only
-    public records are changed.
+    An image is rotated, scaled along both axes, sheared and shifted; then deformed by a smooth random
+    field of shifts. Last, its strokes are made wider or narrower, by mixing each pixel with the maximum
+    or minimum of its neighbors.
 
     Arguments:
-        x: Images.
-        amount: Maximum log scale of an axis, to which the other changes are proportional.
+        x: Images, which are public.
+        amount: Maximum log scale of an axis; the other changes grow with it, and 0 changes nothing.
         rng: Generator of the changes.
 
     References:
@@ -249,10 +244,10 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
-    """Draw affine maps (count, 2, 3) near the identity: scales of rows times (rotation + shear), shift.
+    """Draw affine maps (count, 2, 3) near the identity: rotation and shear, scaled, and a shift.
 
-    Log scales go up to ±amount, angle and shear up to ±min(amount, 0.2), shifts up to ±min(amount,
-    0.12) of half a side.
+    Log scales are uniform in ±amount, angle and shear in ±min(amount, 0.2), shifts in ±min(amount, 0.12)
+    of half a side.
     """
 
     def uniform(largest: float) -> Tensor:
@@ -278,7 +273,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the widths of convolutions, each of which halves the sides of images; () for others."""
+    """Return the widths of convolutions; by default (16, 32) for images, and () for other records."""
     are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if are_images else ()
@@ -293,9 +288,9 @@ def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None)
 class ClassSums(Query):
     """Query: sums of records by class, and counts of records.
 
-    The vector of x is x, clipped to a public norm ρ and rounded **towards zero** to multiples of
-    ρ/16384, and a constant, whose sum counts records. If the public source has no negative number,
-    negative numbers of a record are replaced by 0: then ⟨u, u′⟩ ≥ 0 for any two vectors.
+    The vector of a record x consists of x, clipped to a public norm ρ and rounded **towards zero** to
+    multiples of ρ/16384, and of a constant, whose sum counts records. If the public source has no
+    negative number, those of x are replaced by 0: then no two vectors have a negative inner product.
 
     Arguments:
         classifier: Frozen classifier that assigns the class.
@@ -308,8 +303,8 @@ class ClassSums(Query):
         one: The constant of each vector, in integer steps.
     """
 
-    moment = 1  # of vectors; 2 of their products
-    one = int(_COUNT * LENGTH)
+    moment = 1
+    one = int(COUNT * LENGTH)
     radius = int(np.ceil(np.hypot(LENGTH, one)))
 
     def __init__(self, classifier: Classifier, dim: int, norm: float, non_negative: bool) -> None:
@@ -340,12 +335,12 @@ class ClassProducts(Query):
         unit: Length of one integer step.
     """
 
-    moment, non_negative, radius = 2, True, PRODUCT_LENGTH  # ⟨r rᵀ, s sᵀ⟩ = ⟨r, s⟩² ≥ 0
+    moment, non_negative, radius = 2, True, PRODUCT_RADIUS  # ⟨r rᵀ, s sᵀ⟩ = ⟨r, s⟩² ≥ 0
 
     def __init__(self, classifier: Classifier, means: Floats, basis: Floats, norm: float) -> None:
         self.classifier, self.means, self.basis, self.norm = classifier, means, basis, norm
         self.slots, self.width = classifier.num_classes, basis.shape[1]
-        self.unit = norm / PRODUCT_LENGTH
+        self.unit = norm / PRODUCT_RADIUS
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         x = torch.from_numpy(records[0])

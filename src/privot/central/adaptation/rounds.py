@@ -1,13 +1,14 @@
-r"""Domain adaptation to a private, unlabeled target.
+r"""Domain adaptation to a private, unlabeled target by rounds of noisy sums.
 
 A classifier is trained on a public, labeled source so that it is accurate on the target. Only noisy
 sums of the target are released, in rounds:
 
-1. train the classifier on source records (images are randomly changed);
-2. classify every private record; the class is a function of that record alone, and may be wrong;
-3. release noisy sums and second moments of residuals by class: each class's mean and covariance;
-4. move the source, class by class, to these moments by the optimal transport of Gaussians, shrunk as
-   their noise requires, and train the classifier on source and moved records.
+1. Train the classifier on source records (images are randomly changed).
+2. Classify every private record. The class is a function of that record alone, and may be wrong.
+3. Release noisy sums and second moments of residuals by class. They estimate, with shrinkage by their
+   noise, each class's mean and covariance.
+4. Move the source, class by class, to these moments by the optimal transport of Gaussians, and train the
+   classifier on source and moved records.
 
 Moved records retain their source labels. So the second round begins with a better classifier, and its
 sums by class are more accurate. The returned classifier is applied to unchanged target records.
@@ -17,10 +18,10 @@ principal directions of the source's residuals (public). The target's moments ar
 *differences* from the source's by empirical Bayes, which shrinks them to 0 where noise dominates.
 
 - **Means.** Along each of the p principal directions i, the difference has the prior $N(0, τ_i^2)$,
-  with $τ_i^2$ estimated by moments over the classes, and is released with known noise $e_c$: it is
-  shrunk by $τ_i^2/(τ_i^2 + e_c^2)$.
+  with $τ_i^2$ estimated by moments over the classes. Its released value, with noise of known standard
+  deviation $e_c$, is multiplied by $τ_i^2/(τ_i^2 + e_c^2)$.
 - **Covariances.** An entry of the difference has the prior $N(0, κ λ_i λ_j)$, with λ the source's
-  eigenvalues and κ estimated by moments (`privot.central.moments`).
+  eigenvalues and κ estimated by moments (`shrink_to_zero` of `privot.central.moments`).
 
 **Transport.** A source record x of class c becomes
 
@@ -68,7 +69,7 @@ from privot.central.adaptation.classifier import (
     augmented,
 )
 from privot.central.moments import shrink_to_zero
-from privot.central.slices import given_labels
+from privot.central.slices import require_labels
 from privot.central.sums import Budget, Floats, Integers, Rounds, SumMechanism, SumPlan, open_ledger
 from privot.core.errors import MOST_CODES, PrivotError
 from privot.models import Checkpoint
@@ -78,9 +79,9 @@ from privot.training import Progress
 from privot.training.loop import train
 from privot.training.parallel import threads_for
 
-# Settings were chosen on labels of the training split of one target, and used for all others.
+# These settings were chosen on labels of the training split of one target, and used for all others.
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
-_TINY, _SMALLEST_NORM = 1e-12, 1e-6  # divisors of records that do not vary, or are zero
+_TINY, _SMALLEST_NORM = 1e-12, 1e-6  # smallest divisors: records may not vary, or be zero
 _SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
 _LAST = 0.6  # share of μ² for the last of several rounds
 _MAX_NUMBERS = 4096  # coordinates of a record
@@ -89,7 +90,7 @@ _MIN_COUNT, _UNKNOWN = 20.0, 1e9
 # Clipping norm of residuals: a quantile of the source's norms, times a factor.
 _RESIDUAL_QUANTILE, _RESIDUAL_FACTOR = 0.99, 1.25
 _SOURCE_SHARE = 0.25  # share of source records in a batch after the first round
-_MOVED_JITTER = 0.5  # changes of moved images, relative to those of source images
+_MOVED_JITTER = 0.5  # random changes of moved images, relative to the changes of source images
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ class ClassMoments:
         means: Means (classes, p).
         covariances: Covariances along the directions (classes, k, k).
         directions: Principal directions of the source within classes, as columns (p, p).
-        scale: Variances of the source along the first of them (k,).
+        scale: Variances of the source along the first k directions (k,).
     """
 
     means: Floats
@@ -110,7 +111,7 @@ class ClassMoments:
 
     @classmethod
     def of(cls, x: Floats, y: Integers, num_classes: int, directions: int) -> ClassMoments:
-        """Return the moments of records (n, p) with classes y (n,), along so many directions."""
+        """Return the moments of records (n, p) with classes y (n,), with k = `directions` at most."""
         counts = np.maximum(np.bincount(y, minlength=num_classes), 1).astype(float)
         means = np.stack([x[y == c].sum(axis=0) / counts[c] for c in range(num_classes)])
         residuals = x - means[y]
@@ -124,24 +125,24 @@ class ClassMoments:
 
     @property
     def basis(self) -> Floats:
-        """Directions of the covariances, as columns (p, k)."""
+        """First k principal directions, as columns (p, k)."""
         return self.directions[:, : len(self.scale)]
 
     @property
     def contrast(self) -> float:
-        """Root mean square distance of class means from their center, along the directions."""
+        """Root mean square distance of class means from their center, along the first k directions."""
         along = (self.means - self.means.mean(axis=0)) @ self.basis
         return float(np.sqrt((along**2).sum(axis=1).mean()))
 
     def with_means(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Return moments with means moved towards noisy ones (classes, p) with `errors` (classes,)."""
+        """Return moments with means moved towards noisy ones (classes, p) of `errors` (classes,)."""
         gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
         shrunk = gaps * variance / (variance + noise + _TINY) @ self.directions.T
         return replace(self, means=self.means + shrunk)
 
     def with_covariances(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Return moments with covariances moved towards noisy ones, with diagonal errors (classes,)."""
+        """Return moments with covariances moved towards noisy ones of diagonal `errors` (classes,)."""
         shrunk = shrink_to_zero(released - self.covariances, errors, self.scale)
         return replace(self, covariances=self.covariances + shrunk)
 
@@ -153,7 +154,7 @@ def transported(x: Floats, y: Integers, source: ClassMoments, target: ClassMomen
         rows = y == c
         change = gaussian_map(covariance, target.covariances[c]) - np.eye(len(covariance))
         residuals = x[rows] - mean
-        # The map changes residuals along the directions alone.
+        # The map changes residuals along the first k directions alone.
         along = residuals @ source.basis @ change @ source.basis.T
         moved[rows] = target.means[c] + residuals + along
     return moved
@@ -194,7 +195,7 @@ def adapt(
 
     Arguments:
         source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
-        source_y: Classes of the source records (n,), from 0.
+        source_y: Classes of the source records (n,), whole numbers from 0.
         target_x: Private records (m, …), scaled like the source.
         settings: Budget and settings.
         checkpoint: File of the run's releases; its ledger is written beside it.
@@ -202,16 +203,16 @@ def adapt(
         progress: Callback after every step of training.
 
     Raises:
-        PrivotError: if source and target have different shapes, noise would exceed `most_noise`, the
-            ledger has another plan, or a resumed run had another source or target.
-        Interrupted: on a signal, after saving.
+        PrivotError: if records cannot be used or have different shapes, noise would exceed `most_noise`,
+            the ledger has another plan, or a resumed run had another source or target.
+        Interrupted: on SIGINT or SIGTERM, after saving.
     """
     adaptation = Adaptation(source_x, source_y, settings)
     target = as_records("target_x", target_x)
-    shape, given = adaptation.shape, tuple(target.shape[1:])
-    if shape != given:
+    shape, target_shape = adaptation.shape, tuple(target.shape[1:])
+    if shape != target_shape:
         raise PrivotError(
-            f"source of {shape} and target of {given} do not fit: give records of one shape"
+            f"source of {shape} and target of {target_shape} do not fit: give records of one shape"
         )
     path = None if checkpoint is None else Path(checkpoint)
     plan = adaptation.plan(len(target))
@@ -241,7 +242,7 @@ class Adaptation:
         x = as_records("source_x", source_x)
         if not bool(torch.isfinite(x).all()):
             raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
-        self.y = given_labels(source_y, len(x), MOST_CODES)
+        self.y = require_labels(source_y, len(x), MOST_CODES)
         self.settings, self.shape = settings, tuple(x.shape[1:])
         self.classifier = Classifier(self.shape, int(self.y.max()) + 1, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
@@ -255,7 +256,7 @@ class Adaptation:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the source records in their order; public, since the source is."""
+        """Hash of the source records in their order; public, as the source is."""
         digest = blake2b(repr(self.shape).encode(), digest_size=16)
         for part in (self.x, self.y):
             digest.update(part.contiguous().numpy().tobytes())
@@ -268,7 +269,7 @@ class Adaptation:
     def _draw_batch(
         self, rng: torch.Generator, x: Tensor, count: int, augmentation: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        """Draw `count` of the records x (in the source's order), with augmented images, and classes."""
+        """Draw `count` of the source or moved records x, with augmented images, and their classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
         jitter = self.settings.jitter if self.classifier.takes_images else 0.0
         return augmented(x[rows], augmentation * jitter, rng), self.y[rows]
@@ -301,13 +302,13 @@ class Adaptation:
         ratio = noise / max(moments.contrast, _TINY)
         if ratio > settings.most_noise:
             factor = ratio / settings.most_noise
-            mu = math.sqrt(math.fsum(each**2 for each in plan.ratios))
+            mu = math.sqrt(math.fsum(mu_of_round**2 for mu_of_round in plan.ratios))
             needed = gaussian_epsilon(1.0, mu * factor, settings.delta)
             raise PrivotError(
                 f"epsilon {at_most(settings.epsilon)} for {count:,} target records: noise on a class's "
-                f"mean would be {ratio:.3g} times what the source's classes lie apart, and the source "
-                f"alone about as good a teacher; give {math.ceil(count * factor):,} records, or epsilon "
-                f"{at_most(needed)}"
+                f"mean would be {ratio:.3g} times the distance between the source's classes, so that "
+                f"training on the source alone is about as accurate; give {math.ceil(count * factor):,} "
+                f"records, or epsilon {at_most(needed)}"
             )
         return plan
 
@@ -326,13 +327,13 @@ class Adaptation:
             train(self.classifier, classify_both, training, progress=progress)
 
     def estimated(self, rounds: Rounds, source: ClassMoments) -> ClassMoments:
-        """Estimate the moments of the target's classes from a round; its sums are in steps of `unit`."""
+        """Estimate the moments of the target's classes from two releases: of sums, and of products."""
         sums = self.sums()
         released = rounds.release(sums)
         noisy_counts = released.sums[:, -1] / sums.one  # every vector ends in the constant `one`
         counts = np.maximum(noisy_counts, _MIN_COUNT)
         error_factor = np.where(noisy_counts < _MIN_COUNT, _UNKNOWN, 1.0)
-        means = released.sums[:, :-1] * sums.unit / counts[:, None]
+        means = released.sums[:, :-1] * sums.unit / counts[:, None]  # sums are in steps of `unit`
         target = source.with_means(means, error_factor * released.stddev * sums.unit / counts)
         products = self.products(sums, source, target)
         released = rounds.release(products)
@@ -351,16 +352,16 @@ class Adaptation:
     ) -> ClassProducts:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
-        usual = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
-        norm = max(_RESIDUAL_FACTOR * usual, _SMALLEST_NORM)
+        quantile = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
+        norm = max(_RESIDUAL_FACTOR * quantile, _SMALLEST_NORM)
         return ClassProducts(sums.classifier, target.means, source.basis, norm)
 
     def _classify_both(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of source records and moved ones; see `classify`."""
         size = self.settings.source_batch
-        unmoved = math.ceil(_SOURCE_SHARE * size)
-        source_x, source_y = self._draw_batch(rng, self.x, unmoved)
-        moved_x, moved_y = self._draw_batch(rng, moved, size - unmoved, _MOVED_JITTER)
+        num_source = math.ceil(_SOURCE_SHARE * size)
+        source_x, source_y = self._draw_batch(rng, self.x, num_source)
+        moved_x, moved_y = self._draw_batch(rng, moved, size - num_source, _MOVED_JITTER)
         scores = self.classifier(torch.cat([source_x, moved_x]))
         return nn.functional.cross_entropy(scores, torch.cat([source_y, moved_y])), 0.0
 

@@ -63,7 +63,7 @@ from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
-from privot.training.stopping import learning
+from privot.training.stopping import attach_model
 
 _NODES, _MIN_LENGTH = 9, 1e-6  # number of quadrature nodes, and least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
@@ -266,7 +266,7 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
         sampler = GaussianSampler(law, report, completion)
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
-    with learning(learned):
+    with attach_model(learned):
         history = train(
             classes,
             Objective(classes, report, answers, size),

@@ -46,7 +46,7 @@ from privot.training.parallel import (
     threads_for,
     wait_at_exit,
 )
-from privot.training.stopping import learning
+from privot.training.stopping import attach_model
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
@@ -189,7 +189,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
-    with threads_for(size**2), short_products() if images else nullcontext(), learning(learned):
+    with threads_for(size**2), short_products() if images else nullcontext(), attach_model(learned):
         history = train(
             generator,
             objective,
