@@ -1,19 +1,21 @@
 r"""Compiled loops for ground costs and their gradients on the CPU, without arrays of n·m·d entries.
 
-For points x (n, d), y (m, d), costs $C_{ij} = ‖x_i − y_j‖_1$ or $‖x_i − y_j‖_2^2$, and weights G (n, m),
+For points x (n, d) and y (m, d), and weights G (n, m), the gradients of ℓ1 and squared costs are
 
-$$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
-\frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
+$$ \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_1 = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}),
+\quad \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
 
 with sign(0) = 0. The sign is the difference clipped to ±1, after all points are multiplied by a power of
-two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1. With
-many coordinates, loops sum the costs of four points with four others along the coordinates, in
-registers; with few, they compute the costs of one point with all others, which are transposed. Threads
-share the rows of the output: each calls a loop for its rows first … last − 1.
+two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1.
 
-**Skipping.** Plans of little regularization are nearly matchings: between images with noise of standard
-deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of their
-row's sum change its gradient by less than $10^{−6}$, the error of single precision, and are left out.
+With many coordinates, loops sum the costs of four points with four others along the coordinates, in
+registers. With few, they compute the costs of one point with all others, which are transposed. Threads
+divide the rows of the output: each calls a loop for its rows `first` to `last` − 1.
+
+**Skipping.** With little regularization, a plan is nearly a matching: between images with noise of
+standard deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of
+their row's sum change its gradient by less than $10^{−6}$, the error of single precision, and are left
+out. They are called negligible.
 """
 
 # mypy: allow-untyped-defs
@@ -66,7 +68,7 @@ def cost_blocks(first, last, x, y, out):
 
 @compiled
 def cost_few(first, last, x, y_columns, out, power):
-    """Write ℓ1 (power 1) or squared costs (power 2) of few coordinates; `y_columns` is yᵀ (d, m)."""
+    """Write ℓ1 costs (power 1) or squared costs (power 2) to `out` (n, m); `y_columns` is yᵀ (d, m)."""
     d, m = y_columns.shape
     for i in range(first, last):
         for j in range(m):
@@ -78,13 +80,13 @@ def cost_few(first, last, x, y_columns, out, power):
                     out[i, j] += abs(a - y_columns[k, j])
             else:
                 for j in range(m):
-                    gap = a - y_columns[k, j]
-                    out[i, j] += gap * gap
+                    difference = a - y_columns[k, j]
+                    out[i, j] += difference * difference
 
 
 @compiled
 def complete_squares(first, last, squares_x, squares_y, products):
-    """Turn products ⟨x_i, y_j⟩ into ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0.
+    """Replace products ⟨x_i, y_j⟩ (n, m) by ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0.
 
     `squares_x` (n,) and `squares_y` (m,) are the squared lengths.
     """
@@ -98,7 +100,7 @@ def complete_squares(first, last, squares_x, squares_y, products):
 def list_columns(weights, first, last, counts, columns):
     """List each row's columns whose weight is not negligible; return their total number.
 
-    They fill the beginning of each row of `columns` (n, m), and their numbers fill `counts` (n,).
+    The list of row i begins row i of `columns` (n, m), and its length is written to `counts` (n,).
     """
     m = weights.shape[1]
     total = 0
@@ -106,7 +108,7 @@ def list_columns(weights, first, last, counts, columns):
         limit = _NEGLIGIBLE / m * _mass(weights, i)
         count = 0
         for j in range(m):
-            columns[i, count] = j  # the next column overwrites it unless it counts: no branch
+            columns[i, count] = j  # overwritten by the next column if negligible: avoids a branch
             count += abs(weights[i, j]) > limit
         counts[i] = count
         total += count
@@ -115,6 +117,7 @@ def list_columns(weights, first, last, counts, columns):
 
 @compiled_reordering_part
 def _mass(weights, i):
+    """Return the sum of the absolute weights of row i."""
     total = weights.dtype.type(0)
     for j in range(weights.shape[1]):
         total += abs(weights[i, j])
@@ -125,8 +128,8 @@ def _mass(weights, i):
 def manhattan_gradient(first, last, x, y, weights, out):
     """Write at least 4 rows of the gradient Σ_j G_ij sign(x_ik − y_jk) to `out` (n, d).
 
-    Points must be scaled as described in the module's docstring. If the number of rows is not a multiple
-    of 4, the last block overlaps the one before.
+    Points must be multiplied as the module describes. If the number of rows is not a multiple of 4, the
+    last block overlaps the one before.
     """
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
@@ -141,7 +144,7 @@ def manhattan_gradient(first, last, x, y, weights, out):
 
 @compiled
 def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of the same gradient, with sums over the columns that `list_columns` listed."""
+    """Write rows of the gradient of `manhattan_gradient`, summed over the columns of `list_columns`."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -156,7 +159,7 @@ def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
 def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
     """Add the weighted signs to rows i … i + 3 of the gradient, for coordinates begin … end − 1.
 
-    Pairs of y are read once for four rows, because the loop is limited by memory reads.
+    Two points y are read once for four rows, because reads of memory limit the loop's speed.
     """
     m = y.shape[0]
     one = x.dtype.type(1)
@@ -192,8 +195,8 @@ def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
 def _add_signs(point, y, weights, columns, sums, begin):
     """Add the weighted signs of the listed columns to a part of one row of the gradient.
 
-    `point` and `sums` hold the coordinates from `begin` on. Each row of y is sliced separately: rows of
-    a sliced y have an unknown stride and are not vectorized.
+    `point` and `sums` contain the coordinates from `begin` on. Each row of y is sliced separately,
+    because rows of a sliced y have an unknown stride and are not vectorized.
     """
     one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
@@ -225,7 +228,7 @@ def _add_signs(point, y, weights, columns, sums, begin):
 
 @compiled_reordering
 def squared_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of the gradient 2 Σ_j G_ij (x_ik − y_jk), with sums over the listed columns."""
+    """Write rows of the gradient 2 Σ_j G_ij (x_ik − y_jk), summed over the columns of `list_columns`."""
     d = x.shape[1]
     for i in range(first, last):
         for k in range(d):
@@ -250,9 +253,9 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
 
 @compiled_reordering
 def gradient_few(first, last, x, y_columns, weights, out, power):
-    """Write rows of either gradient for few coordinates, over all columns; `y_columns` is yᵀ (d, m).
+    """Write rows of the ℓ1 (power 1) or squared (power 2) gradient; `y_columns` is yᵀ (d, m).
 
-    For power 1, points must be scaled as for `manhattan_gradient`.
+    For power 1, points must be multiplied as for `manhattan_gradient`.
     """
     d, m = y_columns.shape
     one = x.dtype.type(1)

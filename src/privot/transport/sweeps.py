@@ -4,22 +4,24 @@ r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, ove
 
 **Kernel.** The potentials f, g and the costs C give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are
 computed in double precision, in which costs much larger than λ do not cancel, for any precision of K.
-2^z is computed as a polynomial in the fraction of z, in [−½, ½], times a power of two that is added to
-the exponent's bits, so that the compiler can vectorize it: the library's exp takes as long as 50 sweeps.
+The exponential 2^z is a polynomial in the fraction of z, in [−½, ½], times a power of two that is added
+to the exponent's bits. The compiler vectorizes this; the library's exp takes as long as 50 sweeps.
 
 **Sweep.** With a and b the marginals, and u and v the scalings of rows and columns, one iteration is
-$s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$, hence $u_i$, and is
+$s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$ and $u_i$, and is
 still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's error before the step is
-$\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
+$\sum_i a_i |u_i s_i - 1|$. Sums over K have its precision.
 
-**Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
-ω times as far, 1 ≤ ω < 2. Near the solution a plain iteration shrinks the error by a factor $ρ = μ^2$,
-and one with ω = 2/(1 + √(1 − ρ)) by ω − 1, which is much less for ρ near 1 (Young). ρ is estimated
-from the errors of three plain steps; later, if the errors shrink by r > ω − 1 per step, Young's
-relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, some plain steps, which
-cannot diverge, follow. Once both marginals' errors are within a target, which begins as the tolerance,
-steps are plain: the last must be, so that columns are exact. They move the columns' error to the rows;
-if it then exceeds the tolerance, over-relaxation goes on to half of the target.
+**Over-relaxation.** In logarithms, a plain step goes from $\log u$ to $-\log s$. A relaxed step goes ω
+times as far, 1 ≤ ω < 2. Near the solution, a plain iteration multiplies the error by a factor $ρ = μ^2$.
+An iteration with ω = 2/(1 + √(1 − ρ)) multiplies it by ω − 1, which is much less for ρ near 1 (Young).
+The errors of three plain steps estimate ρ. Later, if a step multiplies errors by r > ω − 1, Young's
+relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow, some plain steps follow, which
+cannot diverge.
+
+The last step must be plain, so that columns are exact. So steps are plain once the errors of the two
+marginals are within a target, which is the tolerance at first. A plain step moves the columns' error to
+the rows. If the rows' error then exceeds the tolerance, over-relaxation goes on, to half of the target.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -43,7 +45,7 @@ from privot.core.compiled import (
 
 # mypy: allow-untyped-defs
 
-# Smaller entries are negligible for scalings within e^±20; as denormals they would slow sweeps 9×.
+# Smaller entries are negligible for scalings within e^±20, and would slow sweeps 9× as denormals.
 NEGLIGIBLE = 1e-30
 _LN2, _LOG2E = math.log(2.0), math.log2(math.e)
 # Adding this puts the integer nearest to a number into the low bits of a double.
@@ -52,7 +54,10 @@ _ROUND = 6755399441055744.0
 
 @compiled_part
 def exp2(z, rounded, count):
-    """Replace `count` entries of z by 2^z, up to 2^±1000, with relative error 1e-15, using `rounded`."""
+    """Replace `count` entries of z by 2^z, within 2^±1000, with relative error 1e-15.
+
+    `rounded` is an array for intermediate results, as long as z.
+    """
     for j in range(count):
         z[j] = min(max(z[j], -1000.0), 1000.0)
         rounded[j] = z[j] + _ROUND
@@ -69,7 +74,7 @@ def exp2(z, rounded, count):
 
 @compiled_reordering_part
 def _all_finite(row):
-    """Return whether all entries are finite, without branches: 0·x is NaN for others."""
+    """Return whether all entries are finite, without branches: 0·x is NaN if x is not finite."""
     total = 0.0
     for j in range(row.size):
         total += 0.0 * row[j]
@@ -90,7 +95,7 @@ def _lowest(row):
 
 @compiled
 def shift(cost, f, g):
-    """Write row minima f of the costs, then column minima g of C − f; return whether all are finite."""
+    """Write the row minima f of C, and the column minima g of C − f; return whether C is finite."""
     n, m = cost.shape
     row = np.empty(m)
     g[:] = np.inf
@@ -120,18 +125,18 @@ def build(cost, f, g, reg, kernel):
             kernel[i, j] = row[j] if row[j] > NEGLIGIBLE else 0.0
 
 
-# Settings of `next_omega`: heuristic, for they affect the number of steps but not the solution.
+# Heuristic settings of `next_omega`, which affect the number of steps but not the solution.
 _PLAIN_STEPS = 3  # plain steps before ρ is estimated
 _PATIENCE = 5  # fewest steps with one ω before it is judged
-_WINDOW = 3  # fewest steps over which the shrinking of the errors is measured
+_WINDOW = 3  # fewest steps over which the reduction of the errors is measured
 _MAX_OMEGA = 1.995  # from 2 on, relaxed steps diverge
-_GROWN = 3.0  # growth of the error at which ω is given up when it is judged
-_EXPLODED = 30.0  # growth of the error at which ω is given up at once
+_GROWN = 3.0  # growth of the error above which a judged ω is abandoned
+_EXPLODED = 30.0  # growth of the error above which ω is abandoned at once
 
 
 @compiled_part
 def _best_omega(contraction):
-    """Return the best ω where plain steps multiply the error by `contraction` < 1; at most 1.995."""
+    """Return the best ω ≤ 1.995 if plain steps multiply the error by ρ = `contraction` < 1."""
     return min(_MAX_OMEGA, 2 / (1 + math.sqrt(1 - contraction)))
 
 
@@ -139,10 +144,12 @@ def _best_omega(contraction):
 def next_omega(omega, errors, now, changed):
     """Return the next ω, and the iteration at which an ω was last set or judged.
 
-    An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since: if they have grown, plain steps
-    follow; if they do not shrink, ω − 1 is reduced by a tenth; if they shrink by r > ω − 1 per step, ω
-    rises to the best one by Young's relation. `errors` are the row marginal's before each iteration, up
-    to index `now`; `changed` is the iteration at which `omega` was set or last judged.
+    An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since. If they have grown, plain steps
+    follow. If they have not shrunk, ω − 1 is reduced by a tenth. If a step multiplied them by r > ω − 1,
+    ω rises to the best one by Young's relation.
+
+    `errors` are the row marginal's errors before each iteration, up to index `now`; `changed` is the
+    iteration at which `omega` was set or last judged.
     """
     watched = now - changed
     if omega == 1.0:
@@ -173,10 +180,10 @@ _ONE_BITS, _MANTISSA = 0x3FF0000000000000, 0x000FFFFFFFFFFFFF  # of the double 1
 
 @compiled_part
 def move(x, towards, omega, count, scratch, rounded):
-    """Replace `count` entries of x > 0 by x·(towards/x)^ω, using `scratch` and `rounded`.
+    """Replace `count` entries of x > 0 by x·(towards/x)^ω.
 
     The error of the logarithm is a millionth of ω. The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus
-    the series of the inverse hyperbolic tangent.
+    a series of the inverse hyperbolic tangent. `scratch` and `rounded` are for intermediate results.
     """
     for j in range(count):
         scratch[j] = towards[j] / x[j] * _SQRT2
@@ -194,7 +201,7 @@ def move(x, towards, omega, count, scratch, rounded):
         x[j] *= scratch[j]
 
 
-# Outcomes of an iteration; ABSORB: scalings left their limits, and must be added to the potentials.
+# Outcomes of an iteration; ABSORB says that scalings left their limits (see `sinkhorn`).
 CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
 
 # Indices of the numbers in `Pace.state`.
@@ -231,9 +238,9 @@ class Pace(NamedTuple):
             ω was set or judged (CHANGED), 1 if the last step was plain, so columns are exact, else 0
             (WAS_PLAIN), error that ends over-relaxation (TARGET), largest ω (LARGEST).
         errors: Row marginal's error (most + 1,) before each iteration, updated.
-        tolerance: Error at which to stop.
-        most: Number of iterations at which to stop.
-        widest: Scalings must stay in [1/widest, widest].
+        tolerance: Error at which iterations stop.
+        most: Number of iterations after which they stop.
+        widest: Limit of scalings, which must be in [1/widest, widest].
     """
 
     state: NDArray[np.float64]
@@ -253,9 +260,9 @@ class Pace(NamedTuple):
 class Swept(NamedTuple):
     """Result of an update of row or column scalings."""
 
-    error: float  # of this marginal before the update
+    error: float  # error of the rows' or columns' marginal before the update
     inside: bool  # whether all scalings are within the limits
-    broken: bool  # whether one overflowed
+    broken: bool  # whether a scaling overflowed
 
 
 @compiled_reordering_part
@@ -283,7 +290,7 @@ def _add4(kernel, i, c, q, t):
 
 @compiled
 def sweep(kernel, a, w, u, t, omega, widest):
-    """Run an iteration on rows (r, m), r ≥ 4: update their scalings u, and add K^⊤(au) to t.
+    """Update the scalings u of rows (r, m), r ≥ 4, with ω, and add K^⊤(au) to t.
 
     `w` is b·v, and `widest` the limit of scalings.
     """
@@ -293,7 +300,7 @@ def sweep(kernel, a, w, u, t, omega, widest):
     scratch, rounded = np.empty(_ROWS), np.empty(_ROWS)
     error, inside, broken = 0.0, True, False
     for start in range(0, n, _ROWS):
-        # The last block may start with `done` rows of the one before, to have a multiple of four rows.
+        # The last block begins with `done` rows of the block before, to have a multiple of four rows.
         end = min(start + _ROWS, n)
         first = end - (end - start + 3) // 4 * 4
         done, rows = start - first, end - start
@@ -322,7 +329,7 @@ def sweep(kernel, a, w, u, t, omega, widest):
 
 @compiled
 def begin(b, v, w, t, pace):
-    """Begin an iteration: w = b·v, t = 0; return ω, which is 1 in the last one."""
+    """Begin an iteration with w = b·v and t = 0; return ω, which is 1 in the last iteration."""
     if pace.state[DONE] == pace.most - 1:
         pace.state[OMEGA] = 1.0
     for j in range(v.size):
@@ -353,7 +360,7 @@ def _update_columns(b, v, t, omega, widest):
 
 @compiled
 def finish(b, v, t, rows, pace):
-    """Update column scalings after the rows', record the rows' error, set ω; return the outcome."""
+    """Update the column scalings by t, record the result of the rows, set ω; return the outcome."""
     state, errors, tolerance, most, widest = pace
     omega, plain, was_plain = state[OMEGA], state[OMEGA] == 1.0, state[WAS_PLAIN] > 0
     columns = _update_columns(b, v, t, omega, widest)
@@ -368,7 +375,7 @@ def finish(b, v, t, rows, pace):
         outcome = EXHAUSTED
     elif not (rows.inside and columns.inside):
         outcome = ABSORB
-    # Over-relaxation ended two steps ago, and the plain step after it raised the rows' error again.
+    # Over-relaxation ended two steps ago, and the plain step after it increased the rows' error.
     if plain and was_plain and rows.error > tolerance and errors[done - 2] <= state[TARGET]:
         state[TARGET] *= 0.5
     if rows.error <= state[TARGET] and (plain or columns.error <= state[TARGET]):
@@ -382,7 +389,7 @@ def finish(b, v, t, rows, pace):
 
 @compiled
 def iterate(scaled, pace):
-    """Iterate until the outcome is another than CONTINUE, and return it."""
+    """Iterate until the outcome is not CONTINUE, and return it."""
     kernel, a, b, u, v = scaled
     w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
     outcome = CONTINUE
@@ -394,7 +401,7 @@ def iterate(scaled, pace):
 
 @compiled_reordering
 def write_plan(scaled, columns):
-    """Turn rows of K into rows of the plan a u K b v, add them to `columns`, return the rows' error."""
+    """Replace K by the plan a u K b v, add its rows to `columns` (m,), return the rows' error."""
     kernel, a, b, u, v = scaled
     n, m = kernel.shape
     w = np.empty(m, kernel.dtype)
