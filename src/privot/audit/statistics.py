@@ -167,10 +167,7 @@ def serial_dependence(numbers: Array, present: NDArray[np.bool_]) -> float:
 
 
 def agreement(first: Array, second: Array, present: NDArray[np.bool_]) -> float:
-    """Return the p-value of the hypothesis that two samples (n, m) are independent in each row.
-
-    Only numbers where `present` (n, m) is True are used.
-    """
+    """Return the p-value of the hypothesis that samples (n, m) are independent where `present`."""
     products = _scores(first, present)[0] * _scores(second, present)[0]
     return _bernstein(products.sum(axis=0), present.sum(axis=0), _LINEAR**2)
 
@@ -378,9 +375,8 @@ def audit(
         outputs = [np.asarray(randomize(record, num_draws)) for record in (first, second)]
         for swapped, (record, other) in enumerate([(first, second), (second, first)]):
             numbering = None if score is None else _scored_by(score, record, other)
-            family, bound = _bound_epsilon(
-                outputs[swapped], outputs[1 - swapped], numbering, delta, error
-            )
+            drawn, others = outputs[swapped], outputs[1 - swapped]
+            family, bound = _bound_epsilon(drawn, others, numbering, delta, error)
             position = 2 * index + swapped
             results.append(AuditResult(bound, delta, confidence, position, family, tested))
     return max(results, key=lambda result: result.epsilon_lower)
@@ -416,21 +412,17 @@ def gaussian_mu_lower(ratios: AnyArray, other_ratios: AnyArray, error: float) ->
 
 
 def _bound_epsilon(
-    outputs: AnyArray,
-    other_outputs: AnyArray,
-    score: Numbering | None,
-    delta: float,
-    error: float,
+    outputs: AnyArray, others: AnyArray, score: Numbering | None, delta: float, error: float
 ) -> tuple[str, float]:
-    """Return the family of the best event and its bound on ε, from the outputs of an ordered pair.
+    """Return the family of the best event and its bound on ε.
 
-    `score` is larger where the first record is more likely; `error` is the probability that one bound
-    of a probability is wrong.
+    `outputs` are those of a record, which have larger scores, and `others` those of another record.
+    `error` is the probability that one bound of a probability is wrong.
     """
     half = len(outputs) // 2
     family, event, binning, best = "none", None, None, -np.inf
-    for name, cells_of in _event_families(outputs[:half], other_outputs[:half], score):
-        for ranking in _rankings(cells_of(outputs[:half]), cells_of(other_outputs[:half])):
+    for name, cells_of in _event_families(outputs[:half], others[:half], score):
+        for ranking in _rankings(cells_of(outputs[:half]), cells_of(others[:half])):
             hits, other_hits = np.cumsum(ranking.counts[:, ranking.order], axis=1)
             bounds = _epsilon_lower(hits, other_hits, ranking.draws, delta, error)
             last = int(np.argmax(bounds))
@@ -440,7 +432,7 @@ def _bound_epsilon(
     if binning is None or event is None:
         return family, 0.0
     hits = np.isin(binning(outputs[half:]), event).sum()
-    other_hits = np.isin(binning(other_outputs[half:]), event).sum()
+    other_hits = np.isin(binning(others[half:]), event).sum()
     tested = _epsilon_lower(hits, other_hits, len(outputs) - half, delta, error)
     return family, max(0.0, float(tested))
 
@@ -497,11 +489,11 @@ def _epsilon_lower(
 
 
 def _event_families(
-    outputs: AnyArray, other_outputs: AnyArray, score: Numbering | None
+    outputs: AnyArray, others: AnyArray, score: Numbering | None
 ) -> Iterator[tuple[str, Binning]]:
     """Yield the name and the cells of each family, from the draws that choose the event."""
     if score is not None:
-        yield "score", _score_bins(score, outputs, other_outputs)
+        yield "score", _score_bins(score, outputs, others)
     elif outputs.ndim > 1:
         raise PrivotError(
             f"outputs have shape {outputs.shape}: give score=, a number for each output, such as "
@@ -510,10 +502,10 @@ def _event_families(
     for column in range(outputs.shape[1] if outputs.ndim > 1 else 1):
         coordinate = _coordinate(column)
         if score is None:
-            yield "score", _score_bins(coordinate, outputs, other_outputs)
+            yield "score", _score_bins(coordinate, outputs, others)
         # If the first draws already have too many values, the others need not be sorted.
         if len(np.unique(coordinate(outputs[: 8 * _MAX_VALUES]))) <= _MAX_VALUES:
-            values = np.unique(np.concatenate([coordinate(outputs), coordinate(other_outputs)]))
+            values = np.unique(np.concatenate([coordinate(outputs), coordinate(others)]))
             if len(values) <= _MAX_VALUES:
                 yield "values", _value_cells(coordinate, values)
         yield "granularity", _granularity(coordinate)
@@ -524,12 +516,12 @@ def _coordinate(column: int) -> Numbering:
     return lambda outputs: np.asarray(outputs.reshape(len(outputs), -1)[:, column], np.float64)
 
 
-def _score_bins(score: Numbering, outputs: AnyArray, other_outputs: AnyArray) -> Binning:
+def _score_bins(score: Numbering, outputs: AnyArray, others: AnyArray) -> Binning:
     """Return bins at quantiles of the two records' scores, geometrically narrower in the tails."""
     # The outermost bins have about 20 draws, because fewer would hardly bound a probability.
     tail = np.geomspace(min(0.4, 20 / len(outputs)), 0.5, 90)
     levels = np.concatenate([tail, 1 - tail])
-    quantiles = [np.quantile(score(drawn), levels) for drawn in (outputs, other_outputs)]
+    quantiles = [np.quantile(score(drawn), levels) for drawn in (outputs, others)]
     edges = np.unique(np.concatenate(quantiles))
     return lambda drawn: np.searchsorted(edges, score(drawn), side="right").astype(np.int64)
 

@@ -91,12 +91,11 @@ class AdditiveNoise(Mechanism):
         return ""
 
     def fits(self, column: Column) -> bool:
-        """Return whether the column's values are points that are never missing."""
         return not (self.unfit(column) or column.nullable)
 
     @abstractmethod
     def form(self, column: Column) -> NoiseForm:
-        """Return the likelihood, which depends on the distance of report and record."""
+        """See `Mechanism`: a function of the distance of report and record."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
         """Raise PrivotError unless the parameter `name` of the noise and the grid are in range."""
@@ -124,10 +123,7 @@ class AdditiveNoise(Mechanism):
         reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite
             difference = np.asarray(y, np.float64) - stand_in(domain)
-            if self.norm == 1:
-                distance = np.abs(difference).sum(axis=1)
-            else:
-                distance = np.sqrt((difference**2).sum(axis=1))
+            distance = np.linalg.norm(difference, self.norm, axis=1)
         return np.asarray(distance <= (farthest + reach) * _SLACK)
 
     @abstractmethod
@@ -289,15 +285,12 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @property
     def requested_kind(self) -> str:
-        """See `Mechanism`: the kind of the noise."""
         return self.value.kind
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """See `Mechanism`: points and flags (n, d+1)."""
         return mark_missing(points, domain)
 
     def fits(self, column: Column) -> bool:
-        """Return whether the column's values are points that may be missing."""
         return not self.value.unfit(column) and column.nullable
 
     def form(self, column: Column) -> FlaggedForm:
@@ -306,7 +299,6 @@ class NullableNoise(Mechanism, kind="nullable"):
         return FlaggedForm(self.value.form(column), self.flag.probabilities, center)
 
     def attenuation(self, frequencies: Array) -> Array:
-        """See `Mechanism`: the attenuation of the point's noise."""
         return self.value.attenuation(frequencies)
 
     def expected(self, column: Column) -> dict[str, Any]:

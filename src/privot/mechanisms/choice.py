@@ -98,12 +98,9 @@ class Choice:
 
 
 def takes_points(column: Column) -> bool:
-    """Return whether a column is reported as a point by default.
-
-    A nullable number with declared codes is reported as a code, since one of the codes is "missing".
-    """
+    """Return whether a column is reported as a point by default."""
     if column.is_number and column.nullable and column.declares_codes:
-        return False
+        return False  # one of the codes is "missing"
     kinds = mechanism_kinds(column).values()
     return any(kind.among_auto and not kind.takes_codes for kind in kinds)
 

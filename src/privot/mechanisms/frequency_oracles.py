@@ -88,17 +88,14 @@ class FrequencyOracle(Mechanism):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """See `Mechanism`: for columns of finitely many codes."""
         return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """Return the oracle for the column's alphabet."""
         assert column.alphabet is not None
         return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
 
     def fits(self, column: Column) -> bool:
-        """Return whether this oracle has as many codes as the column's alphabet."""
         return column.alphabet is not None and column.alphabet.size == self.num_values
 
     @property
@@ -129,7 +126,6 @@ class FrequencyOracle(Mechanism):
         return p * math.log2(k * p / w) + rest * math.log2(k * rest / (k - w))
 
     def report_bits(self, column: Column) -> int:
-        """See `Mechanism`: the bits of the codes in a support."""
         return self.support_size * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
@@ -146,7 +142,6 @@ class FrequencyOracle(Mechanism):
         return math.log(self.likelihood_ratio) * (has_x.astype(float) - has_other)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """Return ε between any two categories; no argument is needed."""
         return PureDP(self.epsilon)
 
     @property
@@ -161,10 +156,9 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     """Report the true category with probability about e^ε/(e^ε+k−1), else a uniform other one.
 
     With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$, report
-    category ⌊W/m⌋ of the k − 1 others if $W < (k−1)m$, else the true one. So each other category has
-    probability $m/2^{64}$. Since $m ≥ 2^{64}/(e^ε+k−1)$, the true category has $2^{64} − (k−1)m ≤ m e^ε$
-    words, and the likelihood ratio is at most $e^ε$. Rounding makes it smaller, by a factor that differs
-    from 1 by less than $2^{−40}$ for any alphabet in use.
+    category ⌊W/m⌋ of the k − 1 others if $W < (k−1)m$, else the true one. The likelihood ratio
+    $(2^{64} − (k−1)m) / m$ is at most $e^ε$ (`samplers.words_outside`), and by less than a relative
+    $2^{−40}$ smaller for any alphabet in use.
 
     Neighbors are any two categories; only the report leaves the device. The time of a draw does not
     depend on the record, except for memory access.
@@ -206,7 +200,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def num_values(self) -> int:
-        """Number of categories k."""
         return self.num_categories
 
     @property
@@ -247,16 +240,13 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return out.reshape(codes.shape)
 
     def program(self, column: Column) -> dict[str, Any]:
-        """See `Mechanism`: k and m."""
         return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`: the drawn codes (n,)."""
         return answers[:, 0]
 
     @property
     def report_law(self) -> ReportLaw:
-        """See `Mechanism`: the one report that names a category is likelier."""
         return ReportLaw.of_subsets(self.epsilon, 1, self.num_categories)
 
     def _privatize_one(self, code: int) -> int:
@@ -375,7 +365,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def num_values(self) -> int:
-        """Number of cells K."""
         return self.num_cells
 
     @property
@@ -419,17 +408,14 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return out
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
-        """See `Mechanism`: K, w and L."""
         law = {"size": self.subset_size, "out": f"{self.words[1]:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`: the drawn sets (n, w)."""
         return answers
 
     @property
     def report_law(self) -> ReportLaw:
-        """See `Mechanism`: the sets that contain a cell are likelier."""
         return ReportLaw.of_subsets(self.epsilon, self.subset_size, self.num_cells)
 
     def _draw_one(self, cell: int) -> list[int]:

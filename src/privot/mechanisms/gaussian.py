@@ -2,11 +2,9 @@ r"""The Gaussian mechanism on a grid: (ε, δ)-local privacy for vectors, by an 
 
 A report is $y = g(n + k)$ with $n = \mathrm{round}(x/g)$, $k = ⌊tZ + ½⌋$, $t = σ/g$, and $Z$ standard
 Gaussian. Since $n + k = ⌊n + tZ + ½⌋$, it is a rounding of the continuous Gaussian mechanism applied to
-$n$. Post-processing costs no privacy, so the exact curve of that mechanism holds,
-
-$$ δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ), $$
-
-with Δ the ℓ2 diameter of the domain after rounding. The probability of k is $Φ((k+½)/t) − Φ((k−½)/t)$.
+$n$. Post-processing costs no privacy, so the exact curve δ(ε) of that mechanism holds
+(`privot.privacy.curves`), with Δ the ℓ2 diameter of the domain after rounding. The probability of k is
+$Φ((k+½)/t) − Φ((k−½)/t)$.
 
 **The sampler** is Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
 U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
@@ -24,8 +22,7 @@ below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits no float
 with $S > 1 + 2^{−40}$ are rejected: there $S ≥ 1$ for all following bits.
 
 References:
-    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018); Marsaglia, Bray, *A
-    convenient method for generating normal variables* (1964).
+    Marsaglia, Bray, *A convenient method for generating normal variables* (1964).
 """
 
 import math
@@ -164,7 +161,6 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         )
 
     def form(self, column: Column) -> NoiseForm:
-        """See `Mechanism`: −ln f = ‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
     def attenuation(self, frequencies: Array) -> Array:
@@ -204,7 +200,6 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return sample_rounded_gaussian(shape, self.ratio)
 
     def gaussian_mu(self, domain: Domain) -> float:
-        """See `Mechanism`: μ = Δ/σ, rounded up."""
         return divide_up(self.sensitivity(domain), self.stddev)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:

@@ -126,11 +126,9 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """See `Mechanism`: the noise, with a flag (`NullableNoise`) if the column is nullable."""
         return noise_for(cls, column, epsilon)
 
     def form(self, column: Column) -> NoiseForm:
-        """See `Mechanism`: −ln f = ‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
     def attenuation(self, frequencies: Array) -> Array:
@@ -160,7 +158,6 @@ class Laplace(AdditiveNoise, kind="laplace"):
         }
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`: the grid points of integers (n, d)."""
         return np.asarray(answers * self.grid, np.float64)
 
     def _reach(self, dimension: int) -> float:

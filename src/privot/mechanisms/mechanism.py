@@ -110,10 +110,7 @@ class Mechanism(ABC):
         return math.nan
 
     def attenuation(self, frequencies: Array) -> Array:
-        """Return the factors (k,) by which noise multiplies the mean of $e^{i⟨ω, x⟩}$; NaN for codes.
-
-        For additive noise this is its characteristic function. `frequencies` are ω (k, d).
-        """
+        """Return factors (k,) by which noise multiplies means of e^{i⟨ω, x⟩}, ω (k, d); NaN for codes."""
         return np.full(len(frequencies), math.nan)
 
     def report_bits(self, column: Column) -> int:
@@ -199,7 +196,7 @@ class Mechanism(ABC):
         return y
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """Evaluate $\\ln f(y | x) / f(y | x′)$ of reports."""
+        """Evaluate $\\ln f(y | x) / f(y | x′)$ of reports (n, …)."""
         return self.log_likelihood(reports, x) - self.log_likelihood(reports, other)
 
     @property

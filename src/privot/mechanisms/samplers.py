@@ -228,10 +228,7 @@ def outward(nearest: Decimal, context: Context) -> Decimal:
 
 
 def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
-    r"""Bound $−\ln(\text{numerator}/2^{\text{bits}}) ≥ 0$ from below or above, as `context` rounds.
-
-    A numerator of 0 gives infinity.
-    """
+    """Bound −ln(numerator/2^bits) ≥ 0 from below or above, as `context` rounds; ∞ for numerator 0."""
     # `ln` rounds to nearest in every context, and the change of sign is exact.
     return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
 
@@ -269,10 +266,7 @@ def cell_middles(words: Integers) -> Floats:
 
 
 def round_with_more_bits(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
-    """Return the integers nearest to the magnitudes of uniforms whose first 63 bits are `prefixes`.
-
-    More bits are drawn until the lower and upper bounds of `enclose` have the same nearest integers.
-    """
+    """Return the integers nearest to magnitudes of uniforms whose first 63 bits are `prefixes`."""
     scale, bits = Decimal(ratio), _PREFIX_BITS
 
     def nearest(context: Context) -> list[float]:

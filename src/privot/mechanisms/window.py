@@ -142,7 +142,6 @@ class Window(Mechanism, kind="window"):
         return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """See `Mechanism`: the domain itself, or the interval of a curve's arc lengths."""
         return domain.line if isinstance(domain, Polyline) else domain
 
     def places(self, records: Array, domain: Domain) -> Array:
@@ -150,7 +149,6 @@ class Window(Mechanism, kind="window"):
         return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
 
     def fits(self, column: Column) -> bool:
-        """Return whether this window is for the column's domain and nullability."""
         if column.domain is None or self.unfit(column):
             return False
         geometry = _Geometry(self.dimension, self.area, self.non_negative)
@@ -184,7 +182,6 @@ class Window(Mechanism, kind="window"):
         return form.by_bins(column) if column.is_number else form
 
     def point_form(self, column: Column) -> WindowForm:
-        """See `Mechanism`: the likelihood given a record's cell."""
         inside, outside = self.probabilities
         d, steps, radius = self.dimension, self.steps, self.radius
         return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
@@ -260,9 +257,8 @@ class Window(Mechanism, kind="window"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the flag, if there is one, then of each coordinate."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
-        ends = self._mixture.probability_cells(
-            self._cells(reports), self._cells(x), present[:, None]
-        )
+        cells, records = self._cells(reports), self._cells(x)
+        ends = self._mixture.probability_cells(cells, records, present[:, None])
         low, high = (end.reshape(len(x), self.dimension) for end in ends)
         if not self.nullable:
             return low, high
@@ -287,12 +283,10 @@ class Window(Mechanism, kind="window"):
         return np.hstack([points, y[:, self.dimension :]])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """Return ε between any two records."""
         return PureDP(self.epsilon)
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """See `Mechanism`: the cells of the window are likelier; unknown for a product."""
         if self.shape == "product":
             return None
         return ReportLaw.of_sets(self.epsilon, self._grid.window_size, self._mixture.total)

@@ -313,11 +313,9 @@ class WindowMixture:
         return np.hstack([points, missing[:, None]])
 
     def draw(self, count: int) -> tuple[Integers, Integers]:
-        """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells.
-
-        Both come from the same uniform integer below m K, since a report uses only one of them.
-        """
+        """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells."""
         window_size = self.cells.window_size
+        # One uniform integer gives an offset and a cell, because a report uses only one of these.
         uniform = uniforms_below(window_size * self.total, count)
         index = uniform % self.total
         # The last indices are the cells of a missing value, which all have the number `symbol`.

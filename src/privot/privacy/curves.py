@@ -204,12 +204,10 @@ def _mills_decrease(u: float, m: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Return R(x) = Φ(−x)/φ(x) for x > −1, to about 16 units in the last place.
-
-    From 5 on, it is Laplace's continued fraction 1/(x + 1/(x + 2/(x + 3/(x + …)))).
-    """
+    """Return R(x) = Φ(−x)/φ(x) for x > −1, to about 16 units in the last place."""
     if x < 5:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    # Laplace's continued fraction is 1/(x + 1/(x + 2/(x + 3/(x + …)))).
     tail = x
     for term in range(60 if x < 10 else 25, 0, -1):
         tail = x + term / tail

@@ -346,14 +346,11 @@ class SlicedAccounting:
         return math.nextafter(delta - spent, 0.0) if spent else delta
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a plan, its run and its report need the result
 def _calibrated(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
 ) -> float:
-    """Return the least stddev at `delta`, which excludes the part spent on overflows, or infinity.
-
-    The result is cached because a plan, its run and its report need it.
-    """
+    """Return the least stddev at `delta`, which excludes the part spent on overflows, or infinity."""
     epsilon_at = partial(setting._epsilon_at, steps=steps, delta=delta)
     by_renyi, by_losses = partial(epsilon_at, method="rdp"), partial(epsilon_at, method="pld")
     stddev = _least_stddev(by_renyi, epsilon, setting.sensitivity, width=1.0, tolerance=1e-9)

@@ -95,10 +95,7 @@ class LossDistribution:
 
     @classmethod
     def around_zero(cls, step: float, above: Floats, below: Floats, infinite: float) -> Self:
-        """Return the law with masses `above` at step, 2·step, … and `below` at −step, −2·step, ….
-
-        The remaining mass is at 0.
-        """
+        """Return the law with masses `above` at step, 2·step, …, `below` at −step, …, the rest at 0."""
         at_zero = max(1 - infinite - math.fsum(above) - math.fsum(below), 0.0)
         masses = np.concatenate([below[::-1], [at_zero], above])
         return cls(step, -len(below), masses, infinite)

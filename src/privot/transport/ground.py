@@ -250,10 +250,7 @@ def _check(x: Tensor, y: Tensor) -> None:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return the products $⟨a_i, b_j⟩$ (n, m) of the rows of a (n, k) and b (m, k), without gradients.
-
-    `product_precision` sets the precision.
-    """
+    """Return the products $⟨a_i, b_j⟩$ (n, m) of rows of a (n, k) and b (m, k), without gradients."""
     single = a.device.type == "cpu" and a.dtype == b.dtype == torch.float32
     if not single or len(a) * b.numel() < _MIN_MULTIPLICATIONS or not _onednn_is_faster():
         return a @ b.T

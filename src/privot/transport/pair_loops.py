@@ -86,10 +86,7 @@ def cost_few(first, last, x, y_columns, out, power):
 
 @compiled
 def complete_squares(first, last, squares_x, squares_y, products):
-    """Replace products ⟨x_i, y_j⟩ (n, m) by ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0.
-
-    `squares_x` (n,) and `squares_y` (m,) are the squared lengths.
-    """
+    """Replace ⟨x_i, y_j⟩ (n, m) by ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩ ≥ 0, given squares (n,) and (m,)."""
     for i in range(first, last):
         for j in range(squares_y.size):
             square = (squares_x[i] + squares_y[j]) - 2 * products[i, j]

@@ -54,10 +54,7 @@ _ROUND = 6755399441055744.0
 
 @compiled_part
 def exp2(z, rounded, count):
-    """Replace `count` entries of z by 2^z, within 2^±1000, with relative error 1e-15.
-
-    `rounded` is an array for intermediate results, as long as z.
-    """
+    """Replace `count` entries of z by 2^z, to a relative 1e-15; `rounded` is for intermediate values."""
     for j in range(count):
         z[j] = min(max(z[j], -1000.0), 1000.0)
         rounded[j] = z[j] + _ROUND
@@ -290,10 +287,7 @@ def _add4(kernel, i, c, q, t):
 
 @compiled
 def sweep(kernel, a, w, u, t, omega, widest):
-    """Update the scalings u of rows (r, m), r ≥ 4, with ω, and add K^⊤(au) to t.
-
-    `w` is b·v, and `widest` the limit of scalings.
-    """
+    """Update the scalings u of rows (r, m), r ≥ 4, with ω, and add K^⊤(au) to t; `w` is b·v."""
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
     fitted, before = np.empty(_ROWS), np.empty(_ROWS)

@@ -138,8 +138,7 @@ class Codebook:
     blocks: int
 
     def __post_init__(self) -> None:
-        most, least = LARGEST_DIMENSION, SMALLEST_DIMENSION
-        hold_count(self, "dimension", most, "a power of two", least)
+        hold_count(self, "dimension", LARGEST_DIMENSION, "a power of two", SMALLEST_DIMENSION)
         if self.dimension & (self.dimension - 1):
             raise PrivotError(f"dimension is {self.dimension}: give a power of two")
         hold_count(self, "blocks", MOST_CANDIDATES // self.dimension)
@@ -212,10 +211,7 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
 
 
 def closest_probability(below: Array, total: int, closest: int) -> Array:
-    """Return $P(\\mathrm{Bin}(K − 1, 1 − p) < w)$ with K = `total`, p = `below`, w = `closest`.
-
-    This is the probability that a candidate is among the closest (see the module).
-    """
+    """Return P(Bin(K − 1, 1 − p) < w) (see the module), with K = `total`, p = `below`, w = `closest`."""
     return np.asarray(scipy.special.betainc(total - closest, closest, below))
 
 
@@ -245,9 +241,9 @@ class ClosestCandidates:
     ε-private **for any score**, for records of any length, and for any rounding of the score, which
     affects utility only. There is no sensitivity, no diameter, no grid.
 
-    *Integers.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L gives one of the
-    K − w others, uniformly, any other word one of the w closest, so $a/b ≤ e^ε$ (`words_outside`). A
-    close and another candidate are drawn for every record.
+    *Integers.* A 64-bit word below $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$ gives a uniform one of the
+    others, any other word one of the closest (`words_outside`). Two candidates are drawn for every
+    record.
 
     *Who sees what, and what else depends on the record.* Seed and index leave the device. The time does
     not depend on the record: scores are sums of equally many terms, without a branch; features are

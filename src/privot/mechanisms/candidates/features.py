@@ -290,7 +290,7 @@ class Features:
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
-        """Return unit vectors (n, D) of labels (n,) and points (n, q), whose rows with NaN are missing."""
+        """Return unit vectors (n, D) of labels (n,) and points (n, q); rows with NaN are missing."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         out = np.zeros((len(points), self.dimension), np.float32)
         rows, code = np.arange(len(points)), labels if labels is not None else 0
