@@ -132,11 +132,8 @@ def choose_mechanism(
     require_finite("epsilon", epsilon, positive=True)
     by_codes, fitting = not takes_points(column), mechanism_kinds(column)
     if among is None:
-        kinds = [
-            kind
-            for kind, mechanism_class in fitting.items()
-            if mechanism_class.among_auto and mechanism_class.takes_codes == by_codes
-        ]
+        automatic = [kind for kind, cls in fitting.items() if cls.among_auto]
+        kinds = [kind for kind in automatic if fitting[kind].takes_codes == by_codes]
     elif not among or set(among) - set(fitting):
         raise PrivotError(
             f"among is {list(among)}: choose one or more of {', '.join(sorted(fitting))}"

@@ -225,9 +225,10 @@ class TableForm(CodeForm):
 class WindowForm(Form):
     """Grid cells that are likelier inside a window around the record (`privot.mechanisms.window`).
 
-    The cells of a coordinate of a record are j = 0 … N, at −1 + 2j/N in unit coordinates; those of a
-    report are −r … N + r. A report cell y has the probability `inside` if it is in the record's window,
-    else `outside`. In a product, the coordinates have these probabilities independently.
+    Each coordinate of a record has a cell j = 0 … N, at −1 + 2j/N in unit coordinates, and each
+    coordinate of a report a cell −r … N + r. A report cell y has the probability `inside` if it is in
+    the record's window, else `outside`. In a product, coordinates have these probabilities
+    independently.
 
     Arguments:
         dimension: Number d of coordinates.

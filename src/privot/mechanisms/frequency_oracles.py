@@ -54,13 +54,7 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
 
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories; subclasses prove their ε.
-
-    Examples:
-        >>> from privot.mechanisms import RandomizedResponse
-        >>> RandomizedResponse(num_categories=4, epsilon=1.0).support_size
-        1
-    """
+    """Base of pure ε-local randomizers of categories; subclasses prove their ε."""
 
     epsilon: float
 

@@ -20,8 +20,6 @@ $2^{−52}$ (the middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm
 and $2^{−49}$ (the product). This is below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Subtracting ½
 is exact for numbers from ¼ on, and the nearest integer of smaller ones is 0 in any case.
 
-**Timing.** The time of a draw depends on the noise and on the public ratio, never on a record.
-
 References:
     Dwork, McSherry, Nissim, Smith, *Calibrating noise to sensitivity* (2006); Ghosh, Roughgarden,
     Sundararajan, *Universally utility-maximizing privacy mechanisms* (2012); Mironov, *On significance

@@ -110,7 +110,10 @@ class Mechanism(ABC):
         return math.nan
 
     def attenuation(self, frequencies: Array) -> Array:
-        """Return factors (k,) by which noise multiplies means of e^{i⟨ω, x⟩}, ω (k, d); NaN for codes."""
+        """Return the factors (k,) by which noise multiplies the means of waves; NaN for codes.
+
+        A wave is $e^{i⟨ω, x⟩}$, with the frequency ω a row of `frequencies` (k, d).
+        """
         return np.full(len(frequencies), math.nan)
 
     def report_bits(self, column: Column) -> int:
@@ -121,7 +124,7 @@ class Mechanism(ABC):
         """Describe the error of a report, in numbers and `in_words`.
 
         By default this is the noise of a point: `stddev` of each coordinate in the column's units, and
-        `relative` to the coordinate's range. For an image, it is one number for pixels in [−1, 1].
+        `relative` to its range. For an image, `stddev` is one number, for pixels in [−1, 1].
         """
         domain, unit_stddev = column.domain, float(np.sqrt(self.variance))
         assert domain is not None

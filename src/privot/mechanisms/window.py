@@ -31,7 +31,7 @@ References:
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +53,11 @@ _MAX_EPSILON = 40.0  # beyond, hardly any of the 2^64 words lead outside the win
 _CHUNK = 2**15  # reports drawn at once
 
 
-class _Geometry(NamedTuple):
-    """Set of a domain's records; a record on a curve has one coordinate, its arc length."""
-
-    dimension: int
-    area: Area | None
-    non_negative: bool
-
-
-def _geometry(domain: Domain) -> _Geometry:
+def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
+    """Return records' number of coordinates and area, and whether no coordinate is negative."""
     if domain.area == "curve":
-        return _Geometry(1, "curve", False)
-    return _Geometry(domain.dimension, domain.area, not domain.symmetric)
+        return 1, "curve", False  # a record is an arc length
+    return domain.dimension, domain.area, not domain.symmetric
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,8 @@ class Window(Mechanism, kind="window"):
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
-        if _geometry(domain).dimension > 3 or domain.area is None:
+        dimension, area, _ = _geometry(domain)
+        if dimension > 3 or area is None:
             return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
         return ""
 
@@ -151,7 +145,7 @@ class Window(Mechanism, kind="window"):
     def fits(self, column: Column) -> bool:
         if column.domain is None or self.unfit(column):
             return False
-        geometry = _Geometry(self.dimension, self.area, self.non_negative)
+        geometry = (self.dimension, self.area, self.non_negative)
         return geometry == _geometry(column.domain) and self.nullable == column.nullable
 
     @property

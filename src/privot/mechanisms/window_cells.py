@@ -248,9 +248,6 @@ class WindowMixture:
     The mean report of a record x, $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, is
     affine in x.
 
-    **Missing values** have a window of m additional cells, which K includes. All these cells have the
-    same number, `symbol`.
-
     **Privacy review.** A report cell, a window offset and the word are drawn for every record, before
     the record is read. So draws, rejections and their time do not depend on the record.
 
@@ -266,7 +263,7 @@ class WindowMixture:
 
     @property
     def symbol(self) -> int:
-        """Cell number of a missing value."""
+        """Common number of the m additional cells of a missing value (see `window`)."""
         return self.cells.number_limit
 
     @cached_property

@@ -3,9 +3,9 @@
 A mechanism M maps private data D to an output that others see. A guarantee bounds, for every
 pair of *neighboring* inputs D, D′, how much the distributions of M(D) and M(D′) differ:
 
-- `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
-- `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
-  Mironov, Naor 2006), the weakest kind, to which every other kind can be converted.
+- `PureDP`: probabilities differ by a factor of at most e^ε (Dwork, McSherry, Nissim, Smith 2006).
+- `ApproximateDP`: a factor e^ε plus δ (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), the weakest
+  kind, to which every other kind can be converted.
 - `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
 - `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
 - `GeoIndistinguishability`: `PureDP` with an ε proportional to the distance of two places.
@@ -49,13 +49,11 @@ for all α > 1 (Bun, Steinke 2016). For every α > 1, D_α ≤ ε(α) implies (�
 
 (Canonne, Kamath, Steinke 2020, Proposition 12). The least ε over the orders is used.
 
-**Geo-indistinguishability.** P(M(x) ∈ S) ≤ e^(ε ‖x − x′‖₂) P(M(x′) ∈ S) for any two values x, x′ of one
-person's record (`local`) and every event S, so the loss between two places grows with their distance. It
-suits data of which only the exact place is sensitive. On a domain of ℓ2 diameter Δ it implies local
-privacy at εΔ (`to_pure`). Records are rounded to a public grid before the noise, which changes their
-distance by at most a constant; `epsilon_rounding` is the loss due to this constant. Reports of one
-person compose by adding the two numbers if their units of distance agree; other kinds need `to_pure`
-first.
+**Geo-indistinguishability** bounds the loss between two places, values of one person's record, by ε
+times their distance. It suits data of which only the exact place is sensitive. On a domain of ℓ2
+diameter Δ it implies local privacy at εΔ (`to_pure`). Records are rounded to a public grid before the
+noise, which changes their distance by at most a constant; `epsilon_rounding` is the loss due to this
+constant. Reports of one person compose by adding the two numbers for the same unit of distance.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
@@ -478,12 +476,12 @@ class GeoIndistinguishability(Guarantee):
         return f"ε = {figures} (geo-indistinguishability)"
 
     def describe(self) -> str:
-        one, two = self.epsilon_at(1.0), self.epsilon_at(2.0)
+        at_one, at_two = self.epsilon_at(1.0), self.epsilon_at(2.0)
         return (
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
             f"{self.unit} that are one {self.distance_unit} apart by a factor of at most "
-            f"{odds_factor(one)}, at twice that distance {odds_factor(two)}, and so on: places far "
-            f"apart can be distinguished. {self._coverage()}"
+            f"{odds_factor(at_one)}, at twice that distance {odds_factor(at_two)}, and so on: places "
+            f"far apart can be distinguished. {self._coverage()}"
         )
 
     def epsilon_at(self, distance: float) -> float:

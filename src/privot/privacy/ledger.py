@@ -37,7 +37,7 @@ counts are public, because they depend on no record.
 same records spends a second budget, even if the first run's ledger was deleted, or the second run uses
 another folder or method, and the guarantees add up (`privot.privacy.compose`). So each run is entered in
 the account of its records, with its plan's **whole** guarantee, before anything is released. A resumed
-run has one entry, that of its ledger, and must use the same records as before. Entries are never
+run has one entry, under its ledger's id, and must use the same records as before. Entries are never
 removed. If no rule composes some runs (different units, `zero_out` and `replace_one`), there is **no
 guarantee of all of them**, and the account states one sum for each composable group.
 
@@ -62,7 +62,8 @@ neither records nor whether sets of two user accounts are equal. **With the key 
 guessed set is the one that was used**, so the digest, a function of raw data, stays in the state folder.
 A row is the whole record with its label, flattened, in single precision, so that it does not matter in
 which precision pixels were divided by 255. Another number of records, label, scale or encoding gives
-another digest: that of a table's coordinates, for slices, differs from that of its codes, for sums.
+another digest. For example, a table's coordinates, for slices, and its codes, for sums, have two
+digests.
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -270,7 +271,7 @@ class Ledger(OwnProcess, Generic[P]):
         ahead: Number of uses reserved from the file at once, beyond those requested.
 
     Raises:
-        PrivotError: if the file is that of another plan, a copy or damaged, or exists without `resume`.
+        PrivotError: if the file has another plan, is a copy or damaged, or exists without `resume`.
 
     >>> from privot.integral.model import DrawPlan
     >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
@@ -406,7 +407,7 @@ class Ledger(OwnProcess, Generic[P]):
         self._reserved = longer.spent
 
     def _verified(self, state: Path) -> Chain:
-        """Read the file's chain; refuse that of another ledger, or one without the witness's head."""
+        """Read the file's chain; refuse another ledger's chain, or one without the witness's head."""
         assert self.path is not None
         chain = Chain.read(self.path)
         self._check_plan(chain)

@@ -345,8 +345,8 @@ def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
         step = _sum_quantile(dim, count) / _DIRECT_CELLS
         size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
         largest_share = min(_sum_quantile(dim, 1), _sum_quantile(dim, count))
-        one = _rounded_beta(b, step, math.ceil(largest_share / step))
-        return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
+        share = _rounded_beta(b, step, math.ceil(largest_share / step))
+        return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(share, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
     total = _convolved(half, half)
     if count % 2:

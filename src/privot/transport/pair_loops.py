@@ -23,7 +23,7 @@ out. They are called negligible.
 from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6  # relative to the sum of a row's weights
-_STRIP = 400  # coordinates at a time, so few that those of all points y fit in the cache
+_STRIP = 400  # coordinates processed together, which of all points y fit in the cache
 
 
 @compiled_reordering
@@ -74,13 +74,13 @@ def cost_few(first, last, x, y_columns, out, power):
         for j in range(m):
             out[i, j] = 0
         for k in range(d):
-            a = x[i, k]
+            coordinate = x[i, k]
             if power == 1:
                 for j in range(m):
-                    out[i, j] += abs(a - y_columns[k, j])
+                    out[i, j] += abs(coordinate - y_columns[k, j])
             else:
                 for j in range(m):
-                    difference = a - y_columns[k, j]
+                    difference = coordinate - y_columns[k, j]
                     out[i, j] += difference * difference
 
 
@@ -170,15 +170,15 @@ def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
         w20, w21 = weights[i + 2, j], weights[i + 2, j + 1]
         w30, w31 = weights[i + 3, j], weights[i + 3, j + 1]
         for k in range(end - begin):
-            a, b = y0[k], y1[k]
-            s = w00 * min(max(p0[k] - a, -one), one)
-            s0[k] += s + w01 * min(max(p0[k] - b, -one), one)
-            s = w10 * min(max(p1[k] - a, -one), one)
-            s1[k] += s + w11 * min(max(p1[k] - b, -one), one)
-            s = w20 * min(max(p2[k] - a, -one), one)
-            s2[k] += s + w21 * min(max(p2[k] - b, -one), one)
-            s = w30 * min(max(p3[k] - a, -one), one)
-            s3[k] += s + w31 * min(max(p3[k] - b, -one), one)
+            first, second = y0[k], y1[k]
+            part = w00 * min(max(p0[k] - first, -one), one)
+            s0[k] += part + w01 * min(max(p0[k] - second, -one), one)
+            part = w10 * min(max(p1[k] - first, -one), one)
+            s1[k] += part + w11 * min(max(p1[k] - second, -one), one)
+            part = w20 * min(max(p2[k] - first, -one), one)
+            s2[k] += part + w21 * min(max(p2[k] - second, -one), one)
+            part = w30 * min(max(p3[k] - first, -one), one)
+            s3[k] += part + w31 * min(max(p3[k] - second, -one), one)
     if m % 2:
         last = y[m - 1, begin:end]
         for k in range(end - begin):
@@ -197,8 +197,8 @@ def _add_signs(point, y, weights, columns, sums, begin):
     """
     one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
-    for c in range(0, whole, 8):
-        j = columns[c : c + 8]
+    for index in range(0, whole, 8):
+        j = columns[index : index + 8]
         y0, y1 = y[j[0], begin:end], y[j[1], begin:end]
         y2, y3 = y[j[2], begin:end], y[j[3], begin:end]
         y4, y5 = y[j[4], begin:end], y[j[5], begin:end]
@@ -206,21 +206,21 @@ def _add_signs(point, y, weights, columns, sums, begin):
         w0, w1, w2, w3 = weights[j[0]], weights[j[1]], weights[j[2]], weights[j[3]]
         w4, w5, w6, w7 = weights[j[4]], weights[j[5]], weights[j[6]], weights[j[7]]
         for k in range(point.size):
-            a = point[k]
-            s = w0 * min(max(a - y0[k], -one), one)
-            s += w1 * min(max(a - y1[k], -one), one)
-            s += w2 * min(max(a - y2[k], -one), one)
-            s += w3 * min(max(a - y3[k], -one), one)
-            s += w4 * min(max(a - y4[k], -one), one)
-            s += w5 * min(max(a - y5[k], -one), one)
-            s += w6 * min(max(a - y6[k], -one), one)
-            s += w7 * min(max(a - y7[k], -one), one)
-            sums[k] += s
-    for c in range(whole, columns.size):
-        row = y[columns[c], begin:end]
-        w = weights[columns[c]]
+            coordinate = point[k]
+            total = w0 * min(max(coordinate - y0[k], -one), one)
+            total += w1 * min(max(coordinate - y1[k], -one), one)
+            total += w2 * min(max(coordinate - y2[k], -one), one)
+            total += w3 * min(max(coordinate - y3[k], -one), one)
+            total += w4 * min(max(coordinate - y4[k], -one), one)
+            total += w5 * min(max(coordinate - y5[k], -one), one)
+            total += w6 * min(max(coordinate - y6[k], -one), one)
+            total += w7 * min(max(coordinate - y7[k], -one), one)
+            sums[k] += total
+    for index in range(whole, columns.size):
+        row = y[columns[index], begin:end]
+        weight = weights[columns[index]]
         for k in range(point.size):
-            sums[k] += w * min(max(point[k] - row[k], -one), one)
+            sums[k] += weight * min(max(point[k] - row[k], -one), one)
 
 
 @compiled_reordering
@@ -237,15 +237,15 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
             w0, w1 = 2 * weights[i, j0], 2 * weights[i, j1]
             w2, w3 = 2 * weights[i, j2], 2 * weights[i, j3]
             for k in range(d):
-                a = x[i, k]
-                out[i, k] += (w0 * (a - y[j0, k]) + w1 * (a - y[j1, k])) + (
-                    w2 * (a - y[j2, k]) + w3 * (a - y[j3, k])
+                coordinate = x[i, k]
+                out[i, k] += (w0 * (coordinate - y[j0, k]) + w1 * (coordinate - y[j1, k])) + (
+                    w2 * (coordinate - y[j2, k]) + w3 * (coordinate - y[j3, k])
                 )
         for c in range(whole, count):
             j = columns[i, c]
-            w = 2 * weights[i, j]
+            weight = 2 * weights[i, j]
             for k in range(d):
-                out[i, k] += w * (x[i, k] - y[j, k])
+                out[i, k] += weight * (x[i, k] - y[j, k])
 
 
 @compiled_reordering
@@ -258,13 +258,13 @@ def gradient_few(first, last, x, y_columns, weights, out, power):
     one = x.dtype.type(1)
     for i in range(first, last):
         for k in range(d):
-            a = x[i, k]
-            s = x.dtype.type(0)
+            coordinate = x[i, k]
+            total = x.dtype.type(0)
             if power == 1:
                 for j in range(m):
-                    s += weights[i, j] * min(max(a - y_columns[k, j], -one), one)
+                    total += weights[i, j] * min(max(coordinate - y_columns[k, j], -one), one)
             else:
                 for j in range(m):
-                    s += weights[i, j] * (a - y_columns[k, j])
-                s += s
-            out[i, k] = s
+                    total += weights[i, j] * (coordinate - y_columns[k, j])
+                total += total
+            out[i, k] = total

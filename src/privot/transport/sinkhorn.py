@@ -348,9 +348,6 @@ class SinkhornSolver:
     Arguments:
         tolerance: Marginal error at which the iterations stop, > 0.
         max_iterations: Number of steps, ≥ 1, after which they stop with `Status.MAX_ITERATIONS`.
-
-    Raises:
-        PrivotError: if a setting is not positive.
     """
 
     tolerance: float = 1e-3

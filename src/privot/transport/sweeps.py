@@ -19,9 +19,9 @@ The errors of three plain steps estimate ρ. Later, if a step multiplies errors 
 relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow, some plain steps follow, which
 cannot diverge.
 
-The last step must be plain, so that columns are exact. So steps are plain once the errors of the two
-marginals are within a target, which is the tolerance at first. A plain step moves the columns' error to
-the rows. If the rows' error then exceeds the tolerance, over-relaxation goes on, to half of the target.
+The last step must be plain, so that columns are exact. So steps are plain as soon as the errors of the
+two marginals are within a target, which is the tolerance at first. A plain step moves the columns' error
+to the rows. If the rows' error then exceeds the tolerance, over-relaxation goes on, to half the target.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -267,11 +267,11 @@ def _dot4(kernel, i, w, out, q):
     """Write the products of rows i … i + 3 of the kernel with w to out[q … q + 3]."""
     s0 = s1 = s2 = s3 = w.dtype.type(0)
     for j in range(w.size):
-        x = w[j]
-        s0 += kernel[i, j] * x
-        s1 += kernel[i + 1, j] * x
-        s2 += kernel[i + 2, j] * x
-        s3 += kernel[i + 3, j] * x
+        factor = w[j]
+        s0 += kernel[i, j] * factor
+        s1 += kernel[i + 1, j] * factor
+        s2 += kernel[i + 2, j] * factor
+        s3 += kernel[i + 3, j] * factor
     out[q], out[q + 1], out[q + 2], out[q + 3] = s0, s1, s2, s3
 
 
@@ -312,10 +312,10 @@ def sweep(kernel, a, w, u, t, omega, widest):
         for q in range(done):
             coefficients[q] = 0
         for q in range(rows):
-            x = fitted[q] if omega == 1.0 else before[q]
-            inside &= (x < widest) & (x * widest > 1.0)
-            u[start + q] = x
-            coefficients[done + q] = a[start + q] * x
+            scaling = fitted[q] if omega == 1.0 else before[q]
+            inside &= (scaling < widest) & (scaling * widest > 1.0)
+            u[start + q] = scaling
+            coefficients[done + q] = a[start + q] * scaling
         for q in range(0, rows + done, 4):
             _add4(kernel, first + q, coefficients, q, t)
     return Swept(error, inside, broken)

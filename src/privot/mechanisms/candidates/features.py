@@ -198,7 +198,7 @@ class Coordinates:
 
     @cached_property
     def prior_variances(self) -> Array:
-        """Prior variances (dimension,) of the coordinates of z, relative to that of the direction's."""
+        """Relative prior variances (dimension,) of the coordinates of z; 1 for the direction."""
         others = [_LENGTH_VARIANCE, *[_BRIGHTNESS_VARIANCE] * self.channels]
         return np.array([1.0] * self.count + others)
 
