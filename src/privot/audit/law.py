@@ -51,15 +51,15 @@ _MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each rec
 _MAX_SAMPLE_NUMBERS = 2**22  # numbers in all reports of a sample
 _MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS = 2**11, 2**15  # rows and numbers of a stream's one call
 _NUM_SINGLES = 64  # reports of each stream that are drawn one by one
-_COMPARED_ROWS, _COMPARED_NUMBERS = (
-    2**17,
-    256,
-)  # rows and numbers of a part, in tests of independence
+_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256  # of a part, in tests of independence
+_CHILD_SECONDS = 30.0  # time limit of a child process
+
+Draw = Callable[[], pa.Table]
 
 
 @dataclass(frozen=True)
 class LawTest:
-    """One test: its hypothesis, its p-value, the level at which it is rejected, and a finding."""
+    """One test of the hypothesis `question`, rejected if the p-value is at most `level`."""
 
     question: str
     p_value: float
@@ -241,7 +241,8 @@ def _test_streams(
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
-            drawn = [u[rows][read.present[rows]] for u, read in zip(numbers, reads, strict=True)]
+            pairs = zip(numbers, reads, strict=True)
+            drawn = [uniforms[rows][read.present[rows]] for uniforms, read in pairs]
             question = f"{part.name}: reports made {way} have this distribution, too"
             yield question, uniformity(np.concatenate(drawn))
         p_values = [_test_agreement(reads, numbers)]
@@ -266,10 +267,6 @@ def _pieces(read: PartReports, size: int) -> Iterator[Stream]:
     half = size // 2
     for rows in (slice(0, half), slice(half, size), slice(size, None)):
         yield Stream(read.keys[rows], read.bits[rows])
-
-
-Draw = Callable[[], pa.Table]
-_CHILD_SECONDS = 30.0  # time limit of a child process
 
 
 def draw_streams(draw: Draw) -> dict[str, pa.Table]:

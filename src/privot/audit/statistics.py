@@ -252,9 +252,7 @@ def repeats(streams: Sequence[Stream]) -> float | None:
     bits = np.concatenate([stream.bits for stream in streams])
     mean = float(bits.mean()) if bits.size else 0.0
     length = 1
-    while (
-        length * mean < 2 * required
-    ):  # twice the required bits, so that most sequences have enough
+    while length * mean < 2 * required:  # so that most sequences have the required bits
         length *= 2
         if mean <= 0 or length > max(len(stream.keys) for stream in streams) // 2:
             return None
@@ -306,9 +304,7 @@ def _sequence_keys(keys: NDArray[np.uint64], length: int) -> NDArray[np.uint64]:
 AnyArray = NDArray[Any]
 Binning = Callable[[AnyArray], NDArray[np.int64]]  # from outputs to numbers of cells
 Numbering = Callable[[AnyArray], AnyArray]  # from outputs (n, …) to numbers (n,)
-Score = Callable[
-    [AnyArray, Any, Any], AnyArray
-]  # from outputs, a record and another to numbers (n,)
+Score = Callable[[AnyArray, Any, Any], AnyArray]  # (outputs, record, other record) to numbers (n,)
 
 _MIN_DRAWS = 100
 _MAX_VALUES = 1024  # most different outputs that are cells of the family *values*
@@ -416,8 +412,8 @@ def _bound_epsilon(
 ) -> tuple[str, float]:
     """Return the family of the best event and its bound on ε.
 
-    `outputs` are those of a record, which have larger scores, and `others` those of another record.
-    `error` is the probability that one bound of a probability is wrong.
+    `outputs` are of the record whose outputs have larger scores, `others` of the other record. `error`
+    is the probability that one bound of a probability is wrong.
     """
     half = len(outputs) // 2
     family, event, binning, best = "none", None, None, -np.inf

@@ -70,9 +70,7 @@ class Trial(ABC):
     num_records: int  # test records have indices 0 … num_records − 1
     noisy: bool = False  # whether noise is added to points, so that equal noise gives equal reports
     pairs: tuple[tuple[int, int], ...] = ()  # pairs of records for lower bounds on ε
-    work: int = (
-        0  # additional time of a report's draw and tests, relative to the test of one number
-    )
+    work: int = 0  # additional time of a report, relative to the test of one of its numbers
 
     def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return the raw table columns of the records of indices (n,), some outside the limits."""
@@ -148,9 +146,8 @@ class _CodesTrial(_ColumnTrial):
         self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
 
     def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        return self.column.make_up_codes(
-            self.name, self.column.alphabet, self.records[indices], rng
-        )
+        codes = self.records[indices]
+        return self.column.make_up_codes(self.name, self.column.alphabet, codes, rng)
 
 
 class _PointsTrial(_ColumnTrial):

@@ -6,7 +6,7 @@ other column is reported (`Form.alone`) is considered only for a single column.
 
 **Codes**: the mutual information $I(V; Y)$ in bits of a report and a uniform value $V$
 (`Mechanism.information`). Among mechanisms within 2 % of the most informative, the one with the shortest
-report is chosen: one code of $\log_2 k$ bits, $w$ such codes, or $k$ bits.
+report is chosen: one code of $\log_2 k$ bits, or $w$ such codes.
 
 All inputs are public (ε and the column), so the choice reveals nothing.
 
@@ -26,7 +26,6 @@ from privot.privacy.rounding import at_most, percent_at_least
 from privot.schema import Column, Domain
 
 _NEARLY_BEST = 0.98  # share of the most information that a shorter report must have
-
 # (Prior s, factor κ, number of frequencies along each axis) of `planned_error`, by dimension.
 _ERROR_MODELS = {1: (0.3, 3.0, 256), 2: (0.3, 6.0, 48), 3: (0.15, 6.0, 16)}
 

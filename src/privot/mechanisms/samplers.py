@@ -22,10 +22,10 @@ real magnitude $h(|U_1|, …) ≥ −½$, a function of real uniforms on $(−1,
 public ratio $t$. A 64-bit word, read as a signed integer $a$, gives the sign of $U ∈ [a, a+1) 2^{−63}$
 and the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$, where $m = a$, or $−a−1$ (`~a`) if $a$ is negative.
 
-**Floating-point error.** The cell of a draw is the set of its uniforms' continuations. A sampler
-computes $h$ in float64 at the middle of the cell, and proves that this is within $t · 2^{−39}$ of $h$
-everywhere in the cell; without a proof it returns NaN. The nearest integer is accepted only if all
-half-integers are farther away than that, so that every continuation of the bits has this nearest
+**Floating-point error.** The cell of a draw is the set of all uniforms that begin with its bits. A
+sampler computes $h$ in float64 at the middle of the cell, and proves that this is within $t · 2^{−39}$
+of $h$ everywhere in the cell; without a proof it returns NaN. The nearest integer is accepted only if
+all half-integers are farther away than that, so that every continuation of the bits has this nearest
 integer. ($h$ minus its nearest integer is exact in floats. The limit ½ − $t · 2^{−39}$ is rounded, which
 matters only for $t < 2^{−15}$, where every $h$ with a proof rounds to 0.) Otherwise more bits are drawn
 until a lower and an upper bound of $h$, computed by directed and correctly rounded arithmetic, have the

@@ -62,7 +62,7 @@ from torch import Tensor
 from privot.core.errors import PrivotError
 from privot.transport import sweeps
 from privot.transport.ground import in_threads, runs_compiled
-from privot.transport.sweeps import FEWEST_ROWS, Pace, Scaled, Swept
+from privot.transport.sweeps import FEWEST_ROWS, Factors, IterationControl, Update
 
 _MAX_SCALING = math.exp(20.0)
 # With fewer pairs, an iteration takes less time than waking a thread.
@@ -73,7 +73,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Iterated:
+class IterationResult:
     """Result of iterations: potentials f (n,) and g (m,) in double precision, plan (n, m), and errors.
 
     If numbers overflowed, `plan` is None and the errors of rows (`marginal_error`) and columns are NaN.
@@ -87,7 +87,7 @@ class Iterated:
     iterations: int
 
 
-def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
+def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> IterationResult:
     """Iterate by compiled loops, on the CPU, with K of single or double precision.
 
     Each round computes K for the current potentials f and g, and iterates until scalings u and v leave
@@ -101,13 +101,13 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
     plan = torch.empty(cost.shape, dtype=dtype)
     kernel = plan.numpy()
     u, v = np.ones(len(a)), np.ones(len(b))
-    scaled = Scaled(kernel, a, b, u, v)
-    pace = Pace.begin(solver.tolerance, solver.max_iterations, _MAX_SCALING)
-    state = pace.state
+    factors = Factors(kernel, a, b, u, v)
+    control = IterationControl.begin(solver.tolerance, solver.max_iterations, _MAX_SCALING)
+    state = control.state
     outcome = sweeps.ABSORB if finite else sweeps.BROKEN
     while outcome == sweeps.ABSORB:
         rows.build(cost, f, g, reg, kernel)
-        outcome = rows.iterate(scaled, pace)
+        outcome = rows.iterate(factors, control)
         if outcome != sweeps.BROKEN:
             f += reg * np.log(u)
             g += reg * np.log(v)
@@ -122,11 +122,11 @@ def solve_compiled(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype)
             u[:], v[:] = 1.0, 1.0
     potentials, iterations = (torch.from_numpy(f), torch.from_numpy(g)), int(state[sweeps.DONE])
     if outcome == sweeps.BROKEN:
-        return Iterated(*potentials, None, math.nan, math.nan, iterations)
-    return Iterated(*potentials, plan, *rows.write_plan(scaled), iterations)
+        return IterationResult(*potentials, None, math.nan, math.nan, iterations)
+    return IterationResult(*potentials, plan, *rows.write_plan(factors), iterations)
 
 
-def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> Iterated:
+def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) -> IterationResult:
     """Iterate by tensor operations, on the device of the costs, with K of type `dtype`."""
     cost, reg = problem.cost.detach(), problem.reg
     a, b = problem.a.to(dtype), problem.b.to(dtype)
@@ -150,10 +150,10 @@ def solve_tensors(problem: Problem, solver: SinkhornSolver, dtype: torch.dtype) 
     f, g = f + reg * u.double().log(), g + reg * v.double().log()
     plan = kernel.mul_((a * u)[:, None]).mul_((b * v)[None, :])
     if not bool(torch.isfinite(f).all() and torch.isfinite(g).all() and torch.isfinite(plan).all()):
-        return Iterated(f, g, None, math.nan, math.nan, iterations)
+        return IterationResult(f, g, None, math.nan, math.nan, iterations)
     row_error = float((plan.sum(dim=1, dtype=torch.float64) - problem.a).abs().sum())
     column_error = float((plan.sum(dim=0, dtype=torch.float64) - problem.b).abs().sum())
-    return Iterated(f, g, plan, row_error, column_error, iterations)
+    return IterationResult(f, g, plan, row_error, column_error, iterations)
 
 
 def _kernel(cost: Tensor, f: Tensor, g: Tensor, reg: float, dtype: torch.dtype) -> Tensor:
@@ -194,35 +194,35 @@ class RowParts:
         """Run `sweeps.build` on all parts."""
         self._each(lambda _, rows: sweeps.build(cost[rows], f[rows], g, reg, kernel[rows]))
 
-    def iterate(self, scaled: Scaled, pace: Pace) -> int:
+    def iterate(self, factors: Factors, control: IterationControl) -> int:
         """Run `sweeps.iterate`, with each sweep on all parts; return the outcome."""
         if len(self.parts) == 1:
-            single: int = sweeps.iterate(scaled, pace)
+            single: int = sweeps.iterate(factors, control)
             return single
-        kernel, _, b, _, v = scaled
+        kernel, _, b, _, v = factors
         w, t = np.empty(len(v), kernel.dtype), np.empty((len(self.parts), len(v)), kernel.dtype)
         outcome = sweeps.CONTINUE
         while outcome == sweeps.CONTINUE:
-            omega = sweeps.begin(b, v, w, t[0], pace)
+            omega = sweeps.begin(b, v, w, t[0], control)
             t[1:] = 0
-            swept = self._sweep(scaled, w, t, omega, pace.widest)
-            outcome = sweeps.finish(b, v, t.sum(axis=0), swept, pace)
+            swept = self._sweep(factors, w, t, omega, control.limit)
+            outcome = sweeps.finish(b, v, t.sum(axis=0), swept, control)
         return outcome
 
-    def _sweep(self, scaled: Scaled, w: Array, t: Array, omega: float, widest: float) -> Swept:
+    def _sweep(self, factors: Factors, w: Array, t: Array, omega: float, limit: float) -> Update:
         """Run `sweeps.sweep` on all parts, each with its own sums in a row of t (parts, m)."""
-        kernel, a, _, u, _ = scaled
+        kernel, a, _, u, _ = factors
         parts = self._each(
-            lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, widest)
+            lambda k, rows: sweeps.sweep(kernel[rows], a[rows], w, u[rows], t[k], omega, limit)
         )
         error = sum(part.error for part in parts)
-        return Swept(error, all(part.inside for part in parts), any(part.broken for part in parts))
+        return Update(error, all(part.inside for part in parts), any(part.broken for part in parts))
 
-    def write_plan(self, scaled: Scaled) -> tuple[float, float]:
+    def write_plan(self, factors: Factors) -> tuple[float, float]:
         """Run `sweeps.write_plan` on all parts; return the rows' and the columns' marginal errors."""
-        kernel, a, b, u, v = scaled
+        kernel, a, b, u, v = factors
         columns = np.zeros((len(self.parts), len(v)))
-        parts = [Scaled(kernel[rows], a[rows], b, u[rows], v) for rows in self.parts]
+        parts = [Factors(kernel[rows], a[rows], b, u[rows], v) for rows in self.parts]
         errors = self._each(lambda k, _: sweeps.write_plan(parts[k], columns[k]))
         return sum(errors), float(np.abs(columns.sum(axis=0) - b).sum())
 
@@ -382,7 +382,7 @@ class SinkhornSolver:
             precision="single" if single else "double",
         )
 
-    def _status(self, problem: Problem, result: Iterated) -> Status:
+    def _status(self, problem: Problem, result: IterationResult) -> Status:
         """Return the status of a problem with this result."""
         if result.plan is None:
             return Status.NOT_FINITE

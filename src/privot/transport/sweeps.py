@@ -201,7 +201,7 @@ def move(x, towards, omega, count, scratch, rounded):
 # Outcomes of an iteration; ABSORB says that scalings left their limits (see `sinkhorn`).
 CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
 
-# Indices of the numbers in `Pace.state`.
+# Indices of the numbers in `IterationControl.state`.
 OMEGA, DONE, CHANGED, WAS_PLAIN, TARGET, LARGEST = range(6)
 
 # Sweeps process four rows together, and update scalings in blocks of sixteen rows.
@@ -209,7 +209,7 @@ FEWEST_ROWS = 4
 _ROWS = 16
 
 
-class Scaled(NamedTuple):
+class Factors(NamedTuple):
     """Factors of the plan a u K b v, all but K in double precision.
 
     Arguments:
@@ -227,34 +227,34 @@ class Scaled(NamedTuple):
     v: NDArray[np.float64]
 
 
-class Pace(NamedTuple):
+class IterationControl(NamedTuple):
     """State and limits of the iterations.
 
     Arguments:
         state: Six numbers, updated: ω (at index OMEGA), number of iterations (DONE), iteration at which
             ω was set or judged (CHANGED), 1 if the last step was plain, so columns are exact, else 0
             (WAS_PLAIN), error that ends over-relaxation (TARGET), largest ω (LARGEST).
-        errors: Row marginal's error (most + 1,) before each iteration, updated.
+        errors: Row marginal's error (max_iterations + 1,) before each iteration, updated.
         tolerance: Error at which iterations stop.
-        most: Number of iterations after which they stop.
-        widest: Limit of scalings, which must be in [1/widest, widest].
+        max_iterations: Number of iterations after which they stop.
+        limit: Limit of scalings, which must be in [1/limit, limit].
     """
 
     state: NDArray[np.float64]
     errors: NDArray[np.float64]
     tolerance: float
-    most: int
-    widest: float
+    max_iterations: int
+    limit: float
 
     @classmethod
-    def begin(cls, tolerance, most, widest):
-        """Return the pace before the first iteration, whose step is plain; ω is at most 2."""
+    def begin(cls, tolerance, max_iterations, limit):
+        """Return the control before the first iteration, whose step is plain; ω is at most 2."""
         state = np.zeros(6)
         state[OMEGA], state[TARGET], state[LARGEST] = 1.0, tolerance, 2.0
-        return cls(state, np.full(most + 1, np.inf), tolerance, most, widest)
+        return cls(state, np.full(max_iterations + 1, np.inf), tolerance, max_iterations, limit)
 
 
-class Swept(NamedTuple):
+class Update(NamedTuple):
     """Result of an update of row or column scalings."""
 
     error: float  # error of the rows' or columns' marginal before the update
@@ -286,7 +286,7 @@ def _add4(kernel, i, c, q, t):
 
 
 @compiled
-def sweep(kernel, a, w, u, t, omega, widest):
+def sweep(kernel, a, w, u, t, omega, limit):
     """Update the scalings u of rows (r, m), r ≥ 4, with ω, and add K^⊤(au) to t; `w` is b·v."""
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
@@ -313,27 +313,27 @@ def sweep(kernel, a, w, u, t, omega, widest):
             coefficients[q] = 0
         for q in range(rows):
             scaling = fitted[q] if omega == 1.0 else before[q]
-            inside &= (scaling < widest) & (scaling * widest > 1.0)
+            inside &= (scaling < limit) & (scaling * limit > 1.0)
             u[start + q] = scaling
             coefficients[done + q] = a[start + q] * scaling
         for q in range(0, rows + done, 4):
             _add4(kernel, first + q, coefficients, q, t)
-    return Swept(error, inside, broken)
+    return Update(error, inside, broken)
 
 
 @compiled
-def begin(b, v, w, t, pace):
+def begin(b, v, w, t, control):
     """Begin an iteration with w = b·v and t = 0; return ω, which is 1 in the last iteration."""
-    if pace.state[DONE] == pace.most - 1:
-        pace.state[OMEGA] = 1.0
+    if control.state[DONE] == control.max_iterations - 1:
+        control.state[OMEGA] = 1.0
     for j in range(v.size):
         w[j] = b[j] * v[j]
         t[j] = 0
-    return pace.state[OMEGA]
+    return control.state[OMEGA]
 
 
 @compiled_part
-def _update_columns(b, v, t, omega, widest):
+def _update_columns(b, v, t, omega, limit):
     """Move the column scalings v towards 1/t, ω times as far as the plain step."""
     m = v.size
     fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
@@ -348,16 +348,16 @@ def _update_columns(b, v, t, omega, widest):
     else:
         move(v, fitted, omega, m, scratch, rounded)
     for j in range(m):
-        inside &= (v[j] < widest) & (v[j] * widest > 1.0)
-    return Swept(error, inside, broken)
+        inside &= (v[j] < limit) & (v[j] * limit > 1.0)
+    return Update(error, inside, broken)
 
 
 @compiled
-def finish(b, v, t, rows, pace):
+def finish(b, v, t, rows, control):
     """Update the column scalings by t, record the result of the rows, set ω; return the outcome."""
-    state, errors, tolerance, most, widest = pace
+    state, errors, tolerance, max_iterations, limit = control
     omega, plain, was_plain = state[OMEGA], state[OMEGA] == 1.0, state[WAS_PLAIN] > 0
-    columns = _update_columns(b, v, t, omega, widest)
+    columns = _update_columns(b, v, t, omega, limit)
     done = int(state[DONE]) + 1
     errors[done] = rows.error
     outcome = CONTINUE
@@ -365,7 +365,7 @@ def finish(b, v, t, rows, pace):
         outcome = BROKEN
     elif rows.error <= tolerance and plain and was_plain:
         outcome = CONVERGED
-    elif done >= most:
+    elif done >= max_iterations:
         outcome = EXHAUSTED
     elif not (rows.inside and columns.inside):
         outcome = ABSORB
@@ -382,21 +382,21 @@ def finish(b, v, t, rows, pace):
 
 
 @compiled
-def iterate(scaled, pace):
+def iterate(factors, control):
     """Iterate until the outcome is not CONTINUE, and return it."""
-    kernel, a, b, u, v = scaled
+    kernel, a, b, u, v = factors
     w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
     outcome = CONTINUE
     while outcome == CONTINUE:
-        omega = begin(b, v, w, t, pace)
-        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, pace.widest), pace)
+        omega = begin(b, v, w, t, control)
+        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, control.limit), control)
     return outcome
 
 
 @compiled_reordering
-def write_plan(scaled, columns):
+def write_plan(factors, columns):
     """Replace K by the plan a u K b v, add its rows to `columns` (m,), return the rows' error."""
-    kernel, a, b, u, v = scaled
+    kernel, a, b, u, v = factors
     n, m = kernel.shape
     w = np.empty(m, kernel.dtype)
     for j in range(m):

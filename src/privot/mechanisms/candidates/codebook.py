@@ -340,7 +340,7 @@ class ClosestCandidates:
         count, size = len(x), self.codebook.dimension
         if x.ndim != 2 or x.shape[1] > size or not np.isfinite(x).all():
             raise PrivotError(f"x has shape {x.shape} or is not finite: give {size} finite numbers")
-        seeds, coins = random_words(count), random_words(count)
+        seeds, words = random_words(count), random_words(count)
         close_rank = uniforms_below(self.closest, count)
         other_rank = uniforms_below(self.codebook.num_candidates - self.closest, count)
         indices = np.empty(count, np.uint32)
@@ -348,7 +348,7 @@ class ClosestCandidates:
             closest = self.closest_indices(seeds[rows], x[rows])
             close = closest[np.arange(len(closest)), close_rank[rows]]
             other = skip_taken(other_rank[rows], closest)
-            report_close = coins[rows] >= np.uint64(self.words[1])
+            report_close = words[rows] >= np.uint64(self.words[1])
             indices[rows] = np.where(report_close, close, other)
         return seeds, indices
 
