@@ -92,11 +92,6 @@ def sample_rounded_gaussian(size: samplers.Size, ratio: float) -> samplers.Integ
     return samplers.fill_array(size, ratio, _draw)
 
 
-def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
-    """Take `count` draws of `sample_rounded_gaussian` from a buffer, which is faster for few."""
-    return samplers.take_buffered(count, sample_rounded_gaussian, ratio)
-
-
 @dataclass(frozen=True)
 class Gaussian(AdditiveNoise, kind="gaussian"):
     """Rounded Gaussian noise of standard deviation σ on a grid, both in unit coordinates.
@@ -194,7 +189,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_rounded_gaussian(count, self.ratio)
+        return samplers.take_buffered(count, sample_rounded_gaussian, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_rounded_gaussian(shape, self.ratio)

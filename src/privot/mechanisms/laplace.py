@@ -85,11 +85,6 @@ def sample_discrete_laplace(size: samplers.Size, ratio: float) -> samplers.Integ
     return samplers.fill_array(size, ratio, _draw)
 
 
-def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
-    """Take `count` draws of `sample_discrete_laplace` from a buffer, which is faster for few."""
-    return samplers.take_buffered(count, sample_discrete_laplace, ratio)
-
-
 @dataclass(frozen=True)
 class Laplace(AdditiveNoise, kind="laplace"):
     """Discrete Laplace noise of scale b on a grid, both in unit coordinates.
@@ -164,7 +159,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return self.scale * quantile + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_discrete_laplace(count, self.ratio)
+        return samplers.take_buffered(count, sample_discrete_laplace, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_discrete_laplace(shape, self.ratio)
