@@ -28,9 +28,9 @@ that is restored together with the ledger (a snapshot of the machine), and delib
 hashes and witness. It prevents accidents, not fraud: the curator has the records and is trusted.
 
 **When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses and for any
-stopping rule, because a part of the output is a function of the whole. The sum of the uses that *were*
-made is no guarantee if their number depends on their output: a reader who stops when the loss is large
-collects the events of probability δ of all numbers. Only the curator sees the times of uses. Their
+stopping rule, because a part of the output is a function of the whole. The (ε, δ) of the uses that
+*were* made is no guarantee if their number depends on their output: a reader who stops when the loss is
+large collects the events of probability δ of all numbers. Only the curator sees the times of uses. Their
 counts are public, because they depend on no record.
 
 **Accounts** list all runs on the same records. A plan's guarantee covers one run. A second run on the
@@ -62,8 +62,7 @@ neither records nor whether sets of two user accounts are equal. **With the key 
 guessed set is the one that was used**, so the digest, a function of raw data, stays in the state folder.
 A row is the whole record with its label, flattened, in single precision, so that it does not matter in
 which precision pixels were divided by 255. Another number of records, label, scale or encoding gives
-another digest. For example, a table's coordinates, for slices, and its codes, for sums, have two
-digests.
+another digest. So a table has one digest for slices (of coordinates) and one for sums (of codes).
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application

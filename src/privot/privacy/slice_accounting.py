@@ -5,8 +5,7 @@ noise and the number of steps.
 
 **Rényi curves.** With records X, fresh random directions U, and noise V of i.i.d. $N(0, σ²)$, a step
 publishes $(U, XU + V)$. Given U it is a Gaussian mechanism. Its squared sensitivity H is random, with
-the law of `privot.privacy.slice_sensitivity`. The average over H gives, without a share of δ for large
-H,
+the law of `privot.privacy.slice_sensitivity`. The average over H, which spends no δ on large H, gives
 
 $$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
 

@@ -41,11 +41,10 @@ is convex, non-increasing, with $f(0) = 1$ and $f(α) ≥ (1−α)_+$. So it is 
 losses above 0 are those of (R, Q) under R, and its losses below 0 those of (Q, R) under Q. The remaining
 mass is an atom at 0: the mean of $(1−q)(1 − 2 P(N(0,1) > \sqrt H/2σ))$, which is not negative.
 
-**Discretization** (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Between the points
-$α_i = e^{ih}$ of a grid, f is replaced by straight lines, which are above it because f is convex. The
-masses of a cell under the two measures then move to its ends, and keep their totals. Beyond the last
-point, the mass that no finite ratio explains has an infinite loss. The excess over the exact pair is of
-second order in h.
+**Discretization** (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Between the points $α_i = e^{ih}$
+of a grid, f is replaced by straight lines, which are above it because f is convex. The masses of a cell
+under the two measures then move to its ends, and keep their totals. Beyond the last point, the mass that
+no finite ratio explains has an infinite loss. The excess over the exact pair is of second order in h.
 
 **Composition.** After T steps the loss L is a sum of T independent losses of one step, and
 
