@@ -163,7 +163,7 @@ class SampledPair:
         under_r = (1 - self.rate) * under_q + self.rate * under_p
         # In flat tails, rounding may give negative masses. They become 0, which overstates δ.
         in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(under_r), 0.0)
-        # Totals r and q are kept if the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of r.
+        # Totals r and q are unchanged if the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of r.
         ratio = np.exp(-losses)
         to_upper = (in_r * ratio[:-1] - in_q) / (-np.expm1(-step) * ratio[:-1])
         to_upper = np.clip(to_upper, 0.0, in_r)
