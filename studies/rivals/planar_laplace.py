@@ -82,10 +82,7 @@ from privot.mechanisms.additive_noise import (
     rounded_sensitivity,
 )
 from privot.mechanisms.forms import NoiseForm
-from privot.mechanisms.laplace import (
-    draw_discrete_laplace,
-    sample_discrete_laplace,
-)
+from privot.mechanisms.laplace import sample_discrete_laplace
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
 from privot.mechanisms.samplers import (
     LOG_ERROR_OK,
@@ -96,6 +93,7 @@ from privot.mechanisms.samplers import (
     random_bits,
     random_word,
     random_words,
+    take_buffered,
 )
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
 from privot.privacy.guarantees import GeoIndistinguishability, PureDP
@@ -358,7 +356,7 @@ def draw_planar_laplace(count: int, ratio: float) -> list[int]:
 def _draw_one(ratio: float) -> list[int]:
     proposal = proposal_ratio(ratio)
     while True:
-        point = draw_discrete_laplace(2, proposal)
+        point = take_buffered(2, sample_discrete_laplace, proposal)
         x, y = point
         prefix = random_word() >> 1
         distance = math.sqrt(float(x) * x + float(y) * y) / ratio

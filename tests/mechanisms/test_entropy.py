@@ -8,10 +8,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.mechanisms import samplers
-from privot.mechanisms.laplace import (
-    draw_discrete_laplace,
-    sample_discrete_laplace,
-)
+from privot.mechanisms.laplace import sample_discrete_laplace
 from privot.mechanisms.samplers import (
     WORDS,
     random_bits,
@@ -80,8 +77,8 @@ def test_no_noise_repeats_across_threads_or_calls():
     drawn = []
 
     def draw():
-        drawn.extend(draw_discrete_laplace(1, WIDE)[0] for _ in range(50))
-        drawn.extend(draw_discrete_laplace(300, WIDE))
+        drawn.extend(take_buffered(1, sample_discrete_laplace, WIDE)[0] for _ in range(50))
+        drawn.extend(take_buffered(300, sample_discrete_laplace, WIDE))
 
     threads = [threading.Thread(target=draw) for _ in range(4)]
     for thread in threads:
@@ -95,14 +92,15 @@ def test_no_noise_repeats_across_threads_or_calls():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_forgets_words_and_noise_drawn_ahead():
     random_word()
-    draw_discrete_laplace(1, WIDE)
+    take_buffered(1, sample_discrete_laplace, WIDE)
     buffers = samplers._stream().buffers
     ahead = buffers[random_words, ()] + buffers[sample_discrete_laplace, (WIDE,)]
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            theirs = [random_word() for _ in range(200)] + draw_discrete_laplace(200, WIDE)
+            theirs = [random_word() for _ in range(200)]
+            theirs += take_buffered(200, sample_discrete_laplace, WIDE)
             os.write(writer, b"".join(n.to_bytes(16, "big", signed=True) for n in theirs))
         finally:
             os._exit(0)
@@ -141,7 +139,7 @@ def test_buffers_do_not_grow_without_bound():
 
 def test_a_refused_draw_leaves_no_buffer():
     with pytest.raises(PrivotError):
-        draw_discrete_laplace(1, -3.0)
+        take_buffered(1, sample_discrete_laplace, -3.0)
     assert not samplers._stream().buffers[sample_discrete_laplace, (-3.0,)]
 
 

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from laws.mechanism import FALSE_ALARM, chi_square, has_law_and_no_other
 from privot.core.errors import PrivotError
 from privot.mechanisms import gaussian, samplers
-from privot.mechanisms.gaussian import draw_rounded_gaussian, enclose, sample_rounded_gaussian
-from privot.mechanisms.samplers import directed_contexts, round_with_more_bits
+from privot.mechanisms.gaussian import enclose, sample_rounded_gaussian
+from privot.mechanisms.samplers import directed_contexts, round_with_more_bits, take_buffered
 
 FINE = 2.0**19.5
 
@@ -48,7 +48,7 @@ def test_exact_path_has_the_same_law(ratio, monkeypatch):
 @pytest.mark.parametrize("ratio", [0.4, 3.3, FINE])
 def test_single_draws_have_the_same_law(ratio):
     def draw(count):
-        return np.array([draw_rounded_gaussian(1, ratio)[0] for _ in range(count)])
+        return np.array([take_buffered(1, sample_rounded_gaussian, ratio)[0] for _ in range(count)])
 
     assert has_the_law(draw, ratio, 0.1)
 
@@ -194,4 +194,4 @@ def test_ratios_out_of_range_are_refused(ratio):
         with pytest.raises(PrivotError, match="ratio"):
             sample_rounded_gaussian(size, ratio)
     with pytest.raises(PrivotError, match="ratio"):
-        draw_rounded_gaussian(1, ratio)
+        take_buffered(1, sample_rounded_gaussian, ratio)

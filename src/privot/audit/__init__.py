@@ -5,23 +5,23 @@ that is smaller, or another neighboring relation or unit, is refuted without any
 round a logarithm differently, and the Gaussian calibration is accurate to a relative 1e-9, so an ε is
 refuted only if it is too small by more than a relative 2e-9.
 
-**Distribution.** Raw values of invented people, inside the declared limits and a thousand times as far
-out, go through `Randomizer.privatize` as on a device. Every report must be possible (on the grid, a set
-of the right size). The distribution function of the mechanism (`Mechanism.probability_cells`) turns
-reports into numbers that must be uniform for every record, for reports drawn in one call and one by one.
-No noisy report may be more frequent than its probability allows. Noise must be independent between
+**Distribution.** `Randomizer.privatize` draws reports of invented people, whose values are inside the
+declared limits, or a thousand times as far out. Every report must be possible (on the grid, or a set of
+the right size). The mechanism's distribution function (`Mechanism.probability_cells`) maps the reports
+of every record to numbers that must be uniform, whether reports are drawn in one call or one by one. No
+noisy report may be more frequent than its probability allows. Noise must be independent between
 coordinates, columns, people, calls, threads and forked processes, and the choice of reported columns
 must not depend on the record.
 
 **Lower bounds.** The reports of two records that are as far apart as the domain allows give a lower
 bound on ε (`privot.audit.statistics`). For Gaussian noise, whose δ may be far below the inverse number
-of draws, they give a lower bound on μ of Gaussian differential privacy instead. A bound above the
-guarantee refutes it; a bound below it proves nothing. Under a pure guarantee, the likelihood ratio of
-two records must also be at most e^ε for every report drawn.
+of draws, they also give a lower bound on μ of Gaussian differential privacy. A bound above the guarantee
+refutes it; a bound below it proves nothing. Under a pure guarantee, the likelihood ratio of two records
+must also be at most e^ε for every drawn report.
 
 The report of one column is a function of the whole report, so the stated guarantee holds for every
-column: the ε of a column is bounded by the smaller of its own and the stated one (if the stated δ is at
-most the column's).
+column. The ε of a column is therefore bounded by its guarantee and by the stated ε (if the stated δ is
+at most the column's).
 
 **Errors.** The error probabilities of all tests and bounds hold for every number of draws. The tests
 share one half of 1 − confidence equally, and the bounds the other half, so an honest randomizer is
@@ -50,12 +50,17 @@ _LOG_ROUNDING = 1e-11  # absolute tolerance of a sum of logarithms over the coor
 
 @dataclass(frozen=True)
 class ColumnAudit:
-    """Lower bound on the privacy loss of one part of the report, beside its guarantee.
+    """Guarantee of one part of the report, and a lower bound on its privacy loss.
 
-    With the audit's confidence, the ε at `delta` is at least `epsilon_lower`; `epsilon` is the
-    guarantee. `event` is the family of the event behind the bound, `num_tested` the draws of each record
-    that tested it; `mu` and `mu_lower` are guarantee and bound on μ for Gaussian noise. `ratio` is the
-    largest absolute log-likelihood ratio of a report drawn, at most ε if δ = 0.
+    Arguments:
+        column: Name of the part.
+        mechanism: Kind of the mechanism.
+        epsilon, delta: Guarantee of the part.
+        epsilon_lower: Lower bound on ε at `delta`, with the audit's confidence.
+        event: Family of the event that gives the bound.
+        num_tested: Draws of each record that tested the event.
+        ratio: Largest absolute log-likelihood ratio of a drawn report; at most ε if δ = 0.
+        mu, mu_lower: Guarantee and lower bound on μ; None unless the noise is Gaussian.
     """
 
     column: str
@@ -81,9 +86,9 @@ class ColumnAudit:
 
 @dataclass(frozen=True)
 class RandomizerAudit:
-    """Result of an audit: the `promised` guarantee, the one `implied` by the noise, tests and bounds.
+    """Result of an audit: the promised guarantee, the one implied by the noise, tests and bounds.
 
-    All tests and bounds are correct together with probability at least `confidence`.
+    With probability at least `confidence`, all bounds hold and no true hypothesis is rejected.
     """
 
     promised: PureDP | ApproximateDP
@@ -120,9 +125,9 @@ def audit_randomizer(
 
     Arguments:
         randomizer: The randomizer that devices apply.
-        promised: The guarantee stated for it; its own by default.
+        promised: The stated guarantee; by default, the one that the randomizer implies.
         num_draws: Reports of each invented record; by default up to 200,000, fewer for wide reports.
-        confidence: Least probability that an honest randomizer passes.
+        confidence: Least probability that an honest randomizer passes, in (0, 1).
 
     Raises:
         PrivotError: if num_draws < 100, or the confidence is out of range.
@@ -131,11 +136,11 @@ def audit_randomizer(
     promised = promised or randomizer.guarantee
     parts = trials(randomizer)
     rng = np.random.default_rng()  # draws invented people and points of cells, no privacy noise
-    error = (1 - confidence) / 2  # of all tests; of all bounds
+    error = (1 - confidence) / 2  # of all tests, and of all bounds
     try:
         sample = draw_sample(randomizer, parts, num_draws, rng)
     except PrivotError as refusal:
-        # A device refused a record that the schema allows, or made a report that it cannot make.
+        # A record that the schema allows was refused, or its report is impossible.
         failed = LawTest("every record has a possible report", 0.0, 0.0, str(refusal))
         return RandomizerAudit(promised, randomizer.guarantee, (failed,), (), confidence)
     tests = run_law_tests(randomizer, parts, sample, error, rng)
@@ -151,7 +156,7 @@ def stated_guarantee(text: str) -> PureDP | ApproximateDP:
     """Return the guarantee that a randomizer's JSON states, without comparing it with the noise.
 
     Raises:
-        PrivotError: if it states none, or a kind of guarantee that no randomizer has.
+        PrivotError: if the text states no guarantee, or one of a kind that no randomizer has.
     """
     try:
         stated = guarantee_from_dict(json.loads(text)["guarantee"])
@@ -200,21 +205,21 @@ def _audit_part(
 def _bound_from_ratios(
     ratios: tuple[AnyArray, AnyArray], delta: float, error: float
 ) -> AuditResult:
-    """Bound ε from the log-likelihood ratios of the reports of two records, numbered 0 and 1."""
+    """Bound ε from the log-likelihood ratios of the reports of records 0 and 1."""
     return audit(
         lambda record, count: ratios[record],
         [(0, 1)],
         num_draws=len(ratios[0]),
         delta=delta,
         confidence=1 - error,
-        # The ratio is that of record 0 to record 1: in the other order it has the other sign.
+        # Ratios are those of record 0 to record 1, and change signs in the other order.
         score=lambda outputs, record, other: outputs * (other - record),
     )
 
 
 def _log_ratios(part: Trial, sample: Sample, pair: tuple[int, int]) -> tuple[AnyArray, AnyArray]:
     """Return the log-likelihood ratios (n,) of n reports of each record of a pair."""
-    rows = [np.flatnonzero(sample.who[part.name] == record) for record in pair]
+    rows = [np.flatnonzero(sample.indices[part.name] == record) for record in pair]
     count = min(len(rows[0]), len(rows[1]))
     first, second = (sample.table.take(pa.array(record_rows[:count])) for record_rows in rows)
     return part.log_ratio(first, *pair), part.log_ratio(second, *pair)

@@ -1,16 +1,17 @@
 """Tests that reports have the distribution of their mechanisms, on one large sample and on streams.
 
-`privot.audit` lists the tests; `privot.audit.statistics` computes their p-values. They treat each
-**part** of a report by itself (one column, the joint report, its id): a `Trial` (`privot.audit.trials`)
-has the invented records of a part, and reads its reports as intervals of their distribution function.
+`privot.audit` lists the tests, and `privot.audit.statistics` computes their p-values. Tests treat each
+**part** of a report separately (one column, the joint report, the report's id). A `Trial`
+(`privot.audit.trials`) has the invented records of a part, and converts reports to intervals of their
+distribution function.
 
 **Streams.** A random generator that is seeded, shared without a lock, or copied into a child process
 repeats its noise, and the difference of two reports then reveals the difference of the records. So
 several streams of reports of one record are drawn: in successive calls, in two threads at once, and in
-parent and child after a fork. Forks are made by Python, and by the C library where there is one, since
-its children do not run Python's fork hooks. Each stream draws some reports in one call and some one by
-one, which is another code path. A child writes its reports to a file. If it does not end, as may happen
-when a process with threads forks, it is killed, and its stream is left out.
+parent and child after a fork. Processes are forked by Python, and by the C library, whose children do
+not run Python's fork hooks. Each stream draws some reports in one call and some one by one, which is
+another code path. A child writes its reports to a file. If it does not end, as may happen when a process
+with threads forks, it is killed, and its stream is left out.
 """
 
 import contextlib
@@ -46,16 +47,19 @@ from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable, in_order
 
 _MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each record
-# The limits below bound the time and memory of an audit, whatever the schema.
-_MAX_SAMPLE_NUMBERS = 2**22  # in all reports of a sample
-_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS = 2**11, 2**15  # drawn in one call, of each stream
+# The limits below bound the time and memory of an audit of any schema.
+_MAX_SAMPLE_NUMBERS = 2**22  # numbers in all reports of a sample
+_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS = 2**11, 2**15  # rows and numbers of a stream's one call
 _NUM_SINGLES = 64  # reports of each stream that are drawn one by one
-_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256  # in tests of independence, of each part
+_COMPARED_ROWS, _COMPARED_NUMBERS = 2**17, 256  # of a part, in tests of independence
+_CHILD_SECONDS = 30.0  # time limit of a child process
+
+Draw = Callable[[], pa.Table]
 
 
 @dataclass(frozen=True)
 class LawTest:
-    """One test: its hypothesis, its p-value, and the `level` at or below which it is rejected."""
+    """One test of the hypothesis `question`, rejected if the p-value is at most `level`."""
 
     question: str
     p_value: float
@@ -70,9 +74,9 @@ class LawTest:
 
 @dataclass(frozen=True)
 class Sample:
-    """Reports of n invented people; `who` has, for each part, the indices (n,) of their records."""
+    """Reports of n invented people, whose record of each part has the given index (n,)."""
 
-    who: Mapping[str, Indices]
+    indices: Mapping[str, Indices]
     table: pa.Table
 
 
@@ -94,9 +98,9 @@ def run_law_tests(
     error: float,
     rng: np.random.Generator,
 ) -> tuple[LawTest, ...]:
-    """Return the results of all tests; any of them rejects wrongly with probability at most `error`."""
-    reads = {part.name: part.read(sample.table, sample.who[part.name], rng) for part in parts}
-    few = {name: indices[:100] for name, indices in sample.who.items()}  # to test the order of ids
+    """Return all tests, of which any rejects a true hypothesis with probability at most `error`."""
+    reads = {part.name: part.read(sample.table, sample.indices[part.name], rng) for part in parts}
+    few = {name: indices[:100] for name, indices in sample.indices.items()}  # for the order of ids
     p_values = [
         *_test_support(randomizer, reads, _people(parts, few, rng)),
         *_test_distributions(parts, sample, reads, rng),
@@ -111,31 +115,33 @@ def run_law_tests(
 def _draw_balanced(
     randomizer: Randomizer, parts: Sequence[Trial], rows: int, rng: np.random.Generator
 ) -> Sample:
-    """Draw reports of invented people; every part's records are equally frequent."""
-    who = {part.name: rng.permutation(np.arange(rows) % part.num_records) for part in parts}
-    return Sample(who, _reports(randomizer, _people(parts, who, rng)))
+    """Draw reports of `rows` invented people, with equally frequent records of every part."""
+    indices = {part.name: rng.permutation(np.arange(rows) % part.num_records) for part in parts}
+    return Sample(indices, _reports(randomizer, _people(parts, indices, rng)))
 
 
 def _people(
-    parts: Sequence[Trial], who: Mapping[str, Indices], rng: np.random.Generator
+    parts: Sequence[Trial], indices: Mapping[str, Indices], rng: np.random.Generator
 ) -> pa.Table:
-    """Return the raw table of people whose records are given by their indices."""
-    raw = (part.raw(who[part.name], rng).items() for part in parts)
-    return pa.table({name: values for each in raw for name, values in each})
+    """Return the raw table of people whose records of all parts have these indices."""
+    columns: dict[str, pa.Array] = {}
+    for part in parts:
+        columns |= part.raw(indices[part.name], rng)
+    return pa.table(columns)
 
 
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
-    """Return reports as devices send them; raises PrivotError if one is impossible."""
+    """Return reports as devices send them; raise PrivotError if one is impossible."""
     reports = randomizer.reports_in_order(people)
     Release(ReportTable.of(in_order(reports)), randomizer).require_possible()
     return reports
 
 
 def _report_cost(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.Generator) -> int:
-    """Return the cost of one report, in 64-bit numbers: those stored or tested, and its `work`."""
+    """Return the cost of one report: the 64-bit numbers stored or tested, plus the parts' `work`."""
     rows = 16
     sample = _draw_balanced(randomizer, parts, rows, rng)
-    tested = sum(part.read(sample.table, sample.who[part.name], rng).low.size for part in parts)
+    tested = sum(part.read(sample.table, sample.indices[part.name], rng).low.size for part in parts)
     stored = sample.table.nbytes // 8
     return int(max(tested, stored) // rows) + sum(part.work for part in parts)
 
@@ -143,7 +149,7 @@ def _report_cost(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.
 def _test_support(
     randomizer: Randomizer, reads: Mapping[str, PartReports], people: pa.Table
 ) -> Iterator[tuple[str, float]]:
-    """Test facts that are certain under an honest randomizer: p-values are 0 or 1."""
+    """Test facts that are certain for an honest randomizer, with p-values 0 or 1."""
     for name, read in reads.items():
         yield f"{name}: every report is a possible one", 0.0 if read.impossible else 1.0
     ids = randomizer.privatize(people).table.column(REPORT_ID).to_pylist()
@@ -156,28 +162,28 @@ def _test_distributions(
     reads: Mapping[str, PartReports],
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, float]]:
-    """Test every part's distribution: over all records, and given each record of every part."""
+    """Test the distribution of every part, over all records, and given each record of every part."""
     for part in parts:
         read = reads[part.name]
         numbers = read.uniforms(rng)
         reported = numbers[read.present]
         p_values = [uniformity(reported), uniformity(reported.reshape(-1, 1))]
-        for who in sample.who.values():
-            for record in range(int(who.max()) + 1):
-                p_values.append(uniformity(numbers[read.present & (who == record)]))
+        for indices in sample.indices.values():
+            for record in range(int(indices.max()) + 1):
+                p_values.append(uniformity(numbers[read.present & (indices == record)]))
         yield f"{part.name}: reports have the distribution of {part.kind}", bonferroni(p_values)
 
 
 def _test_frequencies(
     parts: Sequence[Trial], sample: Sample, reads: Mapping[str, PartReports]
 ) -> Iterator[tuple[str, float]]:
-    """Test whether reports of one record agree to the last digit more often than by chance."""
+    """Test whether noisy reports of one record are equal more often than by chance."""
     for part in parts:
         if part.noisy:
-            read, who = reads[part.name], sample.who[part.name]
+            read, indices = reads[part.name], sample.indices[part.name]
             p_values = []
             for record in range(part.num_records):
-                rows = read.present & (who == record)
+                rows = read.present & (indices == record)
                 p_values.append(most_common(Stream(read.keys[rows], read.bits[rows])))
             yield f"{part.name}: no report is more frequent than by chance", bonferroni(p_values)
 
@@ -200,7 +206,7 @@ def _test_independence(
 def _uniform_columns(
     reads: Mapping[str, PartReports], rng: np.random.Generator
 ) -> tuple[Array, Mask, np.ndarray]:
-    """Return uniform numbers (n, m), at most 256 a part, their mask, and the part's name (m,)."""
+    """Return uniform numbers (n, m), at most 256 of a part, their mask, and their parts' names (m,)."""
     numbers, present, owners = [], [], []
     for name, read in reads.items():
         uniforms = read.uniforms(rng)
@@ -218,8 +224,7 @@ def _test_streams(
 ) -> Iterator[tuple[str, float]]:
     """Test the distribution of reports drawn one by one, and that streams have no noise in common.
 
-    Every stream has `size` reports of every part's record 0, drawn in one call, and then some that are
-    drawn one by one.
+    A stream has reports of every part's record 0: `size` drawn in one call, then 64 drawn one by one.
     """
     cost = _report_cost(randomizer, parts, rng)
     size = max(32, min(_MAX_STREAM_ROWS, _MAX_STREAM_NUMBERS // cost))
@@ -236,7 +241,8 @@ def _test_streams(
         numbers = [read.uniforms(rng) for read in reads]
         ways = {"one by one": slice(size, None), "of one record only": slice(size)}
         for way, rows in ways.items():
-            drawn = [u[rows][read.present[rows]] for u, read in zip(numbers, reads, strict=True)]
+            pairs = zip(numbers, reads, strict=True)
+            drawn = [uniforms[rows][read.present[rows]] for uniforms, read in pairs]
             question = f"{part.name}: reports made {way} have this distribution, too"
             yield question, uniformity(np.concatenate(drawn))
         p_values = [_test_agreement(reads, numbers)]
@@ -250,23 +256,17 @@ def _test_agreement(reads: Sequence[PartReports], numbers: Sequence[Array]) -> f
     """Return the p-value of the hypothesis that any two streams are independent, row by row."""
     p_values = []
     for i, j in combinations(range(len(reads)), 2):
-        both = (reads[i].present & reads[j].present)[:, None]
-        present = np.broadcast_to(both, numbers[i].shape)
+        rows = (reads[i].present & reads[j].present)[:, None]
+        present = np.broadcast_to(rows, numbers[i].shape)
         p_values.append(agreement(numbers[i], numbers[j], present))
     return bonferroni(p_values)
 
 
 def _pieces(read: PartReports, size: int) -> Iterator[Stream]:
-    """Yield both halves of the reports drawn in one call, and the reports drawn one by one."""
+    """Yield the two halves of the reports drawn in one call, and the reports drawn one by one."""
     half = size // 2
     for rows in (slice(0, half), slice(half, size), slice(size, None)):
         yield Stream(read.keys[rows], read.bits[rows])
-
-
-# Streams.
-
-Draw = Callable[[], pa.Table]
-_CHILD_SECONDS = 30.0  # time limit of a child process
 
 
 def draw_streams(draw: Draw) -> dict[str, pa.Table]:
@@ -281,6 +281,7 @@ def draw_streams(draw: Draw) -> dict[str, pa.Table]:
 
 
 def _draw_in_threads(draw: Draw) -> dict[str, pa.Table]:
+    """Return the reports that two threads draw at the same time, by the name of the thread."""
     barrier = threading.Barrier(2)
 
     def work() -> pa.Table:
@@ -308,7 +309,7 @@ def _draw_in_child(draw: Draw, fork: Callable[[], int]) -> pa.Table | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "reports"
         with warnings.catch_warnings():
-            # Python warns of forks with threads.
+            # Python warns of forks in a process with threads.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = fork()
         if child == 0:

@@ -1,9 +1,10 @@
 """Trials: test records for each part of a report, their raw values, and the distribution of reports.
 
-A part is one split column, the joint report, the choice of split columns, or the report's id. Its test
-records are the farthest points of the domain, the center, and points a thousand times as far out, which
-must be reported like their projections; codes at both ends of an alphabet and between; and missing
-values, where they are allowed. The distributions are those that the mechanisms define.
+A part is one separately reported column ("split"), the joint report, the candidates report, the choice
+of reported columns, or the report's id. Test records of points are the farthest points of the domain,
+the center, a random point, and points a thousand times as far out, which must have the reports of their
+projections. Test records of codes are the ends of the alphabet and random codes. Missing values are
+tested where they are allowed. The mechanisms define the distributions.
 
 **Privacy review.** All records are invented here, from the public schema alone.
 """
@@ -27,7 +28,7 @@ from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
 
 _FAR = 1000.0  # factor by which points lie outside the domain
-_ROUNDINGS = 2.0**-50  # relative error of a conversion to the table's units and back
+_ROUNDING = 2.0**-50  # relative error of a conversion to the table's units and back
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -37,10 +38,10 @@ class PartReports:
     """One part's reports of n people, as intervals of their distribution function.
 
     Arguments:
-        low, high: Ends (n, m) of intervals in (0, 1): a point drawn uniformly from an interval is
-            uniform on (0, 1) if the reports have the assumed distribution.
-        present: Mask (n,) of the people who reported this part.
-        keys: Hashes (n,), equal if and only if reports are equal (up to collisions).
+        low, high: Ends (n, m) of intervals in (0, 1). If the reports have the assumed distribution, a
+            uniform point of a person's interval is uniform on (0, 1).
+        present: Mask (n,) of the people that reported this part.
+        keys: Hashes (n,) of the reports.
         impossible: Number of reports that no record can have.
     """
 
@@ -64,23 +65,23 @@ class PartReports:
 class Trial(ABC):
     """Test records for one part of a report, and the distribution of the part for each of them."""
 
-    name: str  # of the part
-    kind: str  # of the mechanism that draws it
-    num_records: int  # test records are numbered 0 … num_records − 1
-    noisy: bool = False  # noise is added to points: reports with equal noise are equal
-    pairs: tuple[tuple[int, int], ...] = ()  # records to distinguish for a lower bound on ε
-    work: int = 0  # additional time of drawing and testing a report, in times of testing a number
+    name: str  # name of the part
+    kind: str  # kind of the mechanism that draws the part
+    num_records: int  # test records have indices 0 … num_records − 1
+    noisy: bool = False  # whether noise is added to points, so that equal noise gives equal reports
+    pairs: tuple[tuple[int, int], ...] = ()  # pairs of records for lower bounds on ε
+    work: int = 0  # additional time of a report, relative to the test of one of its numbers
 
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        """Return raw table columns of the records with indices `who` (n,), some outside the limits."""
+    def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        """Return the raw table columns of the records of indices (n,), some outside the limits."""
         return {}
 
     @abstractmethod
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
-        """Read a table's reports of the records `who` (n,); `rng` chooses the tested coordinates."""
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
+        """Read a table's reports of the records of indices (n,); `rng` chooses tested coordinates."""
 
     def guarantee(self) -> PureDP | ApproximateDP:
-        """Return the guarantee of this part alone; by default ε = 0, independence of the record."""
+        """Return the guarantee of this part alone; by default ε = 0, if it ignores the record."""
         return PureDP(0.0)
 
     def gaussian_mu(self) -> float | None:
@@ -88,7 +89,7 @@ class Trial(ABC):
         return None
 
     def log_ratio(self, table: pa.Table, first: int, second: int) -> Array:
-        """Return log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
+        """Return the log-likelihood ratios (n,) of reports for two records; 0 where not reported."""
         raise NotImplementedError  # called for parts with `pairs` only
 
 
@@ -111,11 +112,11 @@ class _ColumnTrial(Trial):
         """Bound the rounding errors (n, w) of reports (n, w) due to conversion of units."""
         return np.zeros(values.shape)
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
         values, present = self._values(table)
         nearest = self.mechanism.to_grid(values)
         off: Mask = np.any(np.abs(values - nearest) > self._rounding(values), axis=1)
-        low, high = self.mechanism.probability_cells(nearest, self.records[who], rng)
+        low, high = self.mechanism.probability_cells(nearest, self.records[indices], rng)
         keys = row_keys(nearest.astype(np.float64))
         return PartReports(low, high, present, keys, int(off[present].sum()))
 
@@ -133,7 +134,7 @@ class _ColumnTrial(Trial):
 
 
 class _CodesTrial(_ColumnTrial):
-    """Trial of a split column that is reported by its codes."""
+    """Trial of a split column that is reported as a code."""
 
     def _make_records(self) -> None:
         self.column = self.randomizer.schema.coded[self.name]
@@ -144,12 +145,13 @@ class _CodesTrial(_ColumnTrial):
         last = len(self.records) - 1
         self.pairs = ((0, 1),) if last == 1 else ((0, 1), (0, last))
 
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        return self.column.make_up_codes(self.name, self.column.alphabet, self.records[who], rng)
+    def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        codes = self.records[indices]
+        return self.column.make_up_codes(self.name, self.column.alphabet, codes, rng)
 
 
 class _PointsTrial(_ColumnTrial):
-    """Trial of a split column that is reported by its points."""
+    """Trial of a split column that is reported as a point."""
 
     noisy = True
 
@@ -157,7 +159,7 @@ class _PointsTrial(_ColumnTrial):
         self.column = self.randomizer.schema.point_column(self.name)
         domain = self.column.domain
         ends = domain.unit.project(np.concatenate(domain.unit.far_apart()))  # pair after pair
-        # A random point, so that repeated audits test other places, and the center.
+        # The center, and a random point, so that repeated audits test other places.
         inside = np.random.default_rng().uniform(-1, 1, (2, domain.dimension)) * [[1], [0]]
         tested = np.concatenate([ends, _FAR * ends, domain.unit.project(inside)])
         _, first_rows = np.unique(tested, axis=0, return_index=True)
@@ -177,8 +179,8 @@ class _PointsTrial(_ColumnTrial):
             self.pairs += tuple((missing, row) for row in rows[: len(ends)])
         self.records = self.mechanism.records(points, domain)
 
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
-        return self.column.make_up_points(self.name, self.units[who])
+    def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+        return self.column.make_up_points(self.name, self.units[indices])
 
     def _values(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
         values, present = super()._values(table)
@@ -188,7 +190,7 @@ class _PointsTrial(_ColumnTrial):
         domain = self.mechanism.report_domain(self.column.domain)
         bound, center = np.zeros(values.shape), np.abs(domain.center) / domain.scale
         width = len(center)  # the flag of a missing value, if any, follows and is exact
-        bound[:, :width] = _ROUNDINGS * (center + np.abs(values[:, :width]) + 1)
+        bound[:, :width] = _ROUNDING * (center + np.abs(values[:, :width]) + 1)
         return bound
 
     def gaussian_mu(self) -> float | None:
@@ -196,7 +198,7 @@ class _PointsTrial(_ColumnTrial):
 
 
 class _JointTrial(Trial):
-    """Trial of the joint report; its records are atoms of all columns, so every coding is tested."""
+    """Trial of the joint report, whose records have an atom of each column, to test every coding."""
 
     name, kind, pairs = "joint report", "subset_selection", ((0, 1), (0, 2))
 
@@ -206,7 +208,7 @@ class _JointTrial(Trial):
         sizes = np.array([column.atoms[0].size for column in self.columns.values()])
         random = np.random.default_rng().random(len(sizes))  # repeated audits test every code
         shares = np.vstack([np.outer([0.0, 0.25, 0.5, 0.75], np.ones(len(sizes))), random])
-        # Atoms (records, columns): the first, second and last of all columns, and those at the shares.
+        # Atoms (records, columns): the first, second and last of all columns, and some between.
         at_shares = (shares * sizes).astype(np.int64)
         self.records = np.vstack([0 * sizes, 0 * sizes + 1, sizes - 1, at_shares])
         by_column = []
@@ -216,17 +218,17 @@ class _JointTrial(Trial):
         self.codes = np.concatenate(by_column).T
         self.num_records = len(self.records)
 
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+    def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         table: dict[str, pa.Array] = {}
         for (name, column), records in zip(self.columns.items(), self.records.T, strict=True):
-            table |= column.make_up_codes(name, column.atoms[0], records[who], rng)
+            table |= column.make_up_codes(name, column.atoms[0], records[indices], rng)
         return table
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
         answers = self.joint.read(table)
-        low, high = self.joint.probability_cells(answers, self.codes[who], rng)
-        # A report is a sheet (some columns, each in one coding) and a set of the sheet's cells. Cells
-        # are sorted, so the key of a set can be the sum of its cells' keys.
+        low, high = self.joint.probability_cells(answers, self.codes[indices], rng)
+        # A report is a sheet (some columns, each in one coding) and a set of the sheet's cells. The key
+        # of a set is the sum of its cells' keys, which does not depend on their order.
         cell_keys = row_keys(answers.cells.astype(np.int64)[:, None])
         sets = np.add.reduceat(cell_keys, answers.offsets[:-1])
         keys = row_keys(np.stack([sets, answers.sheets.astype(np.uint64)], axis=1))
@@ -242,7 +244,7 @@ class _JointTrial(Trial):
 
 
 class _CandidatesTrial(Trial):
-    """Trial of the candidates report: records far apart with two labels, and one outside the domain."""
+    """Trial of the candidates report: two records far apart, one outside the domain, a random one."""
 
     kind = "candidates"
 
@@ -266,16 +268,16 @@ class _CandidatesTrial(Trial):
         points = self.report.coordinates.encode(np.where(absent, np.nan, projected))
         self.vectors = self.report.vectors(CandidateRecords(points, self.codes))
 
-    def raw(self, who: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
+    def raw(self, indices: Indices, rng: np.random.Generator) -> dict[str, pa.Array]:
         report, labels = self.report, self.report.labels
-        table = report.coordinates.column.make_up_points(report.name, self.units[who])
+        table = report.coordinates.column.make_up_points(report.name, self.units[indices])
         if labels is not None and report.label is not None:
-            table |= labels.make_up_codes(report.label, labels.alphabet, self.codes[who], rng)
+            table |= labels.make_up_codes(report.label, labels.alphabet, self.codes[indices], rng)
         return table
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
         answers, mechanism = self.report.read(table), self.report.mechanism
-        vectors = self.vectors[who]
+        vectors = self.vectors[indices]
         low, high = mechanism.probability_cells(answers.seeds, answers.indices, vectors)
         keys = row_keys(np.stack([answers.seeds, answers.indices.astype(np.uint64)], axis=1))
         return PartReports(low, high, np.ones(len(low), bool), keys)
@@ -296,7 +298,7 @@ class _CoinsTrial(Trial):
     def __init__(self, randomizer: Randomizer) -> None:
         self.randomizer = randomizer
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
         splits = self.randomizer.splits.values()
         chosen = np.stack([split.reported(table) for split in splits], axis=1)
         count = self.randomizer.num_reported
@@ -306,11 +308,11 @@ class _CoinsTrial(Trial):
 
 
 class _IdTrial(Trial):
-    """Trial of the report's id: 128 fair bits, in eight numbers of 16 bits."""
+    """Trial of the report's id: 128 fair bits, as eight numbers of 16 bits."""
 
     name, kind, num_records = "report ids", "fair coins", 1
 
-    def read(self, table: pa.Table, who: Indices, rng: np.random.Generator) -> PartReports:
+    def read(self, table: pa.Table, indices: Indices, rng: np.random.Generator) -> PartReports:
         # A repeated id counts as impossible: its probability is below 1e-26.
         words = id_words(one_array(table.column(REPORT_ID)))
         numbers = words.astype(">u8").view(">u2").astype(np.float64)

@@ -4,18 +4,19 @@ Noise added in floating point leaks its input through the low bits: not every fl
 as $x$ + noise (Mironov 2012). Here the record is rounded to a grid $g = 2^{−j}$ first, integer noise
 $k$ is added, and the sum is scaled back, exactly. Outputs are multiples of $g$ for every record.
 
-**Sensitivity.** Rounding moves each coordinate by at most $g/2$, so two records may end up farther
-apart than the domain's diameter Δ: at most $Δ_1 + d g$ in ℓ1, $Δ_2 + \sqrt d g$ in ℓ2, and Δ itself
-where rounding cannot leave the domain (`domain.on_grid`).
+**Sensitivity.** Rounding moves each coordinate by at most $g/2$, so two rounded records may be farther
+apart than the domain's diameter Δ: by at most $d g$ in ℓ1 and $\sqrt d g$ in ℓ2, and not at all where
+rounding cannot leave the domain (`domain.on_grid`).
 
-**The grid is public and fine**: noise is $2^{19}$ to $2^{20}$ steps wide, so that rounding changes
-neither utility nor, visibly, the density; the likelihood is that of the integers.
+**The grid** is public and so fine that rounding hardly changes the utility: one step is $2^{−20}$ to
+$2^{−19}$ of the noise. The likelihood is the exact probability of the integers.
 
 **Possible reports.** In the mechanism's norm (ℓ1 for Laplace noise, else ℓ2), the noise vector is longer
-than r(d) with probability below $2^{−64}$. Let $x_0$ be the domain's point nearest to its center. No
-record is farther from it than D = Δ, or D = Δ/2 if the domain is symmetric; so a report farther
-than D + r(d) from $x_0$ counts as impossible. Any other report changes a log-likelihood ratio by at most
-Δ/b under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise (linear in the report).
+than r(d) with probability below $2^{−64}$. Let $x_0$ be the domain's point nearest to its center. The
+distance of a record from $x_0$ is at most D = Δ, or D = Δ/2 if the domain is symmetric. So a report
+farther than D + r(d) from $x_0$ counts as impossible. Any other report changes a log-likelihood ratio by
+at most Δ/b under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise, where the ratio
+is linear in the report.
 
 **Records** must be projected into their domain, in unit coordinates. Nothing is clamped here; numbers
 that are not finite are refused. A refusal reveals that the record was invalid, so it must happen on the
@@ -78,7 +79,7 @@ class AdditiveNoise(Mechanism):
     grid: float  # step g, in unit coordinates
 
     norm: ClassVar[int]  # norm of the sensitivity: 1 or 2
-    by_distance: ClassVar[bool] = False  # whether ε is the distance of two records over the scale
+    by_distance: ClassVar[bool] = False  # whether ε is proportional to the distance of two records
 
     @classmethod
     def unfit(cls, column: Column) -> str:
@@ -90,15 +91,14 @@ class AdditiveNoise(Mechanism):
         return ""
 
     def fits(self, column: Column) -> bool:
-        """Return whether the column's values are points that are never missing."""
         return not (self.unfit(column) or column.nullable)
 
     @abstractmethod
     def form(self, column: Column) -> NoiseForm:
-        """Return the likelihood of a report as a function of its distance from the record."""
+        """See `Mechanism`: a function of the distance of report and record."""
 
     def _check(self, name: str, noise: float, grid: float) -> None:
-        """Raise PrivotError unless the noise called `name` and the grid are numbers in their ranges."""
+        """Raise PrivotError unless the parameter `name` of the noise and the grid are in range."""
         require_finite(name, noise, positive=True)
         require_finite("grid", grid, positive=True)
         if grid > 1 or math.frexp(grid)[0] != 0.5 or grid < _FINEST:
@@ -114,7 +114,7 @@ class AdditiveNoise(Mechanism):
         """Return the length r(d), in `norm`, that noise and rounding exceed with P ≤ 2^−64."""
 
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
-        """See `Mechanism`: mask (n,) of the reports within D + r(d) of the center (see the module)."""
+        """See `Mechanism`: the reports within D + r(d) of $x_0$ (see the module)."""
         if domain is None:
             raise PrivotError(
                 "domain is None: give the domain, on which the possible reports depend"
@@ -122,8 +122,8 @@ class AdditiveNoise(Mechanism):
         farthest = domain.unit.diameter(self.norm) / (2 if domain.symmetric else 1)
         reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite
-            gap = np.asarray(y, np.float64) - stand_in(domain)
-            distance = np.abs(gap).sum(axis=1) if self.norm == 1 else np.sqrt((gap**2).sum(axis=1))
+            difference = np.asarray(y, np.float64) - stand_in(domain)
+            distance = np.linalg.norm(difference, self.norm, axis=1)
         return np.asarray(distance <= (farthest + reach) * _SLACK)
 
     @abstractmethod
@@ -143,7 +143,7 @@ class AdditiveNoise(Mechanism):
         """Return the `probability_cells` of integer noise (n, d)."""
 
     def privatize(self, x: Array) -> Array:
-        """Draw reports $g(\\mathrm{round}(x/g) + k)$ in unit coordinates; any shape, last axis d.
+        """Draw reports, of the shape of the records `x` (…, d) in unit coordinates.
 
         Raises:
             PrivotError: if a value is not finite, or too large to have been projected.
@@ -168,7 +168,7 @@ class AdditiveNoise(Mechanism):
     def probability_cells(
         self, reports: Array, x: Array, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return the cells of the noise, the integers added to the rounded records."""
+        """See `Mechanism`: the cells of the noise, which is the report minus the rounded record."""
         return self._cells(np.rint(reports / self.grid) - np.rint(x / self.grid))
 
     def to_grid(self, y: Array) -> Array:
@@ -191,7 +191,7 @@ class AdditiveNoise(Mechanism):
 
 
 def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
-    """Calibrate a class of pure noise for a column's points, with a noisy flag if it is nullable."""
+    """Calibrate a class of pure noise for a column's points, with a noisy flag if they are nullable."""
     assert column.domain is not None
     if column.nullable:
         return NullableNoise.around(noise, column.domain, epsilon)
@@ -200,7 +200,7 @@ def noise_for(noise: type[Any], column: Column, epsilon: float) -> Mechanism:
 
 
 def mark_missing(points: Array, domain: Domain) -> Array:
-    """Return records (n, d+1) of points (n, d) and flags; a row with a NaN is the stand-in, flag 1."""
+    """Return records (n, d+1) of points (n, d): a row with a NaN becomes the stand-in with flag 1."""
     missing = np.isnan(points).any(axis=1, keepdims=True)
     return np.hstack([np.where(missing, stand_in(domain), points), missing])
 
@@ -209,32 +209,32 @@ def mark_missing(points: Array, domain: Domain) -> Array:
 class NullableNoise(Mechanism, kind="nullable"):
     r"""Noisy points that may be missing; records and reports are (n, d+1), the last number a flag.
 
-    A device that sent a point only if its record has one would reveal whether it has one. So every
-    device sends both: a flag, "missing" or "present", under randomized response of $ε_f$, and a point
-    with additive noise of $ε_v$. If the record is missing, the noise is added to a **public stand-in**
-    $x_0$, the domain's point nearest to the center of its unit coordinates. Flag and noise are drawn
-    independently. With $m = 1$ for a missing record, else 0,
+    A device that sent a point only if its record has one would reveal whether the record is missing. So
+    every device sends a flag, 1 for missing and 0 for present, by randomized response of $ε_f$, and a
+    point with additive noise of $ε_v$. If the record is missing, the noise is added to a **public
+    stand-in** $x_0$, the domain's point nearest to the center of its unit coordinates. Flag and noise
+    are drawn independently. With $m = 1$ for a missing record, else 0,
 
     $$ f(\text{flag}, y \mid m, x) = f(\text{flag} | m) \, f(y | x_0)^m f(y | x)^{1−m} . $$
 
-    **How ε is split.** Any two records are one of
+    **Privacy loss** between two records, of which
 
-    - both present: flags have the same law, and the loss is $ε_v$, as noise is scaled to the diameter Δ;
-    - both missing: no loss;
-    - one missing: $ε_f$ for the flag, and $s\,ε_v$ for the distance of the point from $x_0$, where
-      $s = 1$ always holds, and $s = ½$ for domains that are symmetric about $x_0$ (boxes, balls): the
-      reflection $−x$ of a record is a record, and rounding to the grid commutes with it, so
+    - two are present: $ε_v$, because flags have the same law, and noise is scaled to the diameter Δ;
+    - none is present: 0;
+    - one is present: $ε_f$ for the flag, and $s\,ε_v$ for the point's distance from $x_0$. In general
+      $s = 1$. In domains that are symmetric about $x_0$ (boxes, balls) $s = ½$: the reflection $−x$ of a
+      record is a record, and rounding to the grid, $x ↦ \tilde x$, commutes with reflection, so
       $‖\tilde x‖ = ½ ‖\tilde x − \widetilde{(−x)}‖$ is at most half of the diameter after rounding.
 
-    Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. `calibrate` takes $ε_f = ε/2$ and $ε_v = ε$ where $s = ½$, so
-    a point of such a domain has no more noise for being nullable; elsewhere $ε_f = ε_v = ε/2$.
+    Hence $ε = \max(ε_v,\; ε_f + s\,ε_v)$. If $s = ½$, `around` takes $ε_f = ε/2$ and $ε_v = ε$, so the
+    point has no more noise than one that is never missing. Else it takes $ε_f = ε_v = ε/2$.
 
-    **Privacy review.** Adjacency: any two records, missing or not. Who sees what: the flag and the
-    point leave the device, both noised, in every report. Besides the noised values nothing depends on
-    the record: the stand-in replaces a missing point before any noise is drawn, so both cases run the
-    same samplers, whose time depends on the noise only. A vector with a missing coordinate counts
-    as missing: a refusal would be visible to others. A curator must weigh both cases by the likelihood:
-    the flag is not the truth, and points flagged "missing" must not be dropped.
+    **Privacy review.** Adjacency: any two records, missing or not. Who sees what: flag and point leave
+    the device, noised, in every report. Nothing else depends on the record: the stand-in replaces a
+    missing point before any noise is drawn, so all records run the same samplers, whose time depends on
+    the noise only. A vector with a missing coordinate counts as missing, because others would see a
+    refusal. A curator must weigh the two cases by the likelihood: the flag is not the truth, and points
+    flagged as missing must not be dropped.
 
     Arguments:
         value: Noise of the point.
@@ -268,7 +268,7 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @classmethod
     def around(cls, noise: type[Any], domain: Domain, epsilon: float) -> Self:
-        """Calibrate a class of pure noise, and a flag, at a total of ε."""
+        """Calibrate a class of pure noise, and the randomized response of the flag, at a total of ε."""
         half = epsilon / 2
         value = noise.calibrate(domain, epsilon if domain.symmetric else half)
         return cls(value, RandomizedResponse(2, half))
@@ -280,30 +280,25 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Return the mechanism of Laplace noise."""
+        """See `Mechanism`: Laplace noise, the only one whose ε is proportional to the distance."""
         return mechanism_kind("laplace").for_column(column, epsilon)
 
     @property
     def requested_kind(self) -> str:
-        """Kind of the noise."""
         return self.value.kind
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """See `Mechanism`: points and flags."""
         return mark_missing(points, domain)
 
     def fits(self, column: Column) -> bool:
-        """Return whether the column's values are points that may be missing."""
         return not self.value.unfit(column) and column.nullable
 
     def form(self, column: Column) -> FlaggedForm:
-        """Return the likelihood of point and flag."""
         assert column.domain is not None
         center = tuple(stand_in(column.domain).tolist())
         return FlaggedForm(self.value.form(column), self.flag.probabilities, center)
 
     def attenuation(self, frequencies: Array) -> Array:
-        """See `Mechanism`: the attenuation of the point's noise."""
         return self.value.attenuation(frequencies)
 
     def expected(self, column: Column) -> dict[str, Any]:
@@ -320,7 +315,7 @@ class NullableNoise(Mechanism, kind="nullable"):
         return PureDP(max(both_present, sum_up([self.flag.guarantee().epsilon, to_stand_in])))
 
     def privatize(self, x: Array) -> Array:
-        """Draw reports for records (n, d+1) of `mark_missing`.
+        """Draw reports (…, d+1) for records (…, d+1) of `mark_missing`.
 
         Raises:
             PrivotError: if a number is not finite, or a flag neither 0 nor 1.
@@ -328,7 +323,7 @@ class NullableNoise(Mechanism, kind="nullable"):
         x = np.asarray(x, np.float64)
         flags = x[..., -1]
         if not np.isin(flags, (0.0, 1.0)).all():
-            raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
+            raise PrivotError("x has a flag that is neither 0 nor 1: give 1 if missing")
         points = self.value.privatize(x[..., :-1])
         reported = self.flag.privatize(flags.astype(np.int64))
         return np.concatenate([points, reported[..., None]], axis=-1)
@@ -345,7 +340,6 @@ class NullableNoise(Mechanism, kind="nullable"):
         return np.isin(y[:, -1], (0.0, 1.0)) & self.value.possible(y[:, :-1], domain)
 
     def to_grid(self, y: Array) -> Array:
-        """Return reports with their points on the grid."""
         return np.hstack([self.value.to_grid(y[:, :-1]), y[:, -1:]])
 
     def probability_cells(
@@ -363,5 +357,5 @@ class NullableNoise(Mechanism, kind="nullable"):
 
     @property
     def variance(self) -> float:
-        """Variance of a coordinate that is present."""
+        """Variance of a coordinate of a point that is present."""
         return self.value.variance

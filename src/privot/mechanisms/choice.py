@@ -1,12 +1,12 @@
 r"""Choice of a mechanism: least planned error for points, most information for codes.
 
-**Points** (places, numbers, dates): `planned_error` is the expected Wasserstein distance of a fit to
-100 000 reports. A mechanism whose reports can be fitted only if no other column is reported
-(`Form.alone`) is considered only for a single column.
+**Points** (places, numbers, dates): `planned_error` approximates the expected Wasserstein distance
+between a distribution and its fit to 100 000 reports. A mechanism whose reports can be fitted only if no
+other column is reported (`Form.alone`) is considered only for a single column.
 
 **Codes**: the mutual information $I(V; Y)$ in bits of a report and a uniform value $V$
 (`Mechanism.information`). Among mechanisms within 2 % of the most informative, the one with the shortest
-report is chosen: one code of $\log_2 k$ bits, $w$ such codes, or $k$ bits.
+report is chosen: one code of $\log_2 k$ bits, or $w$ such codes.
 
 All inputs are public (ε and the column), so the choice reveals nothing.
 
@@ -25,31 +25,32 @@ from privot.mechanisms.mechanism import Mechanism, mechanism_kinds
 from privot.privacy.rounding import at_most, percent_at_least
 from privot.schema import Column, Domain
 
-_NEARLY_BEST = 0.98  # share of the most information from which the shortest report is chosen
-PEOPLE = 100_000
-# (Prior s, factor κ, frequencies along each axis) of `planned_error`, by number of coordinates.
+_NEARLY_BEST = 0.98  # share of the most information that a shorter report must have
+# (Prior s, factor κ, number of frequencies along each axis) of `planned_error`, by dimension.
 _ERROR_MODELS = {1: (0.3, 3.0, 256), 2: (0.3, 6.0, 48), 3: (0.15, 6.0, 16)}
 
 
-def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) -> float:
-    r"""Return the expected error of a fit in unit coordinates (on a curve, in halves of its length).
+def planned_error(mechanism: Mechanism, domain: Domain, people: int = 100_000) -> float:
+    r"""Return the expected error of a fit to `people` reports, in unit coordinates.
 
-    The error is NaN for more than three coordinates. For records $x$ in $[−1, 1]^d$, noise multiplies
-    the mean of a wave $\cos ⟨ω, x⟩$ by $g(ω)$ (`Mechanism.attenuation`). So n reports estimate it with
-    a variance of about $κ / (2 n g(ω)^2)$, unless its prior variance $s/(1 + ‖ω‖^2)$ is less. The prior
-    is that of clustered places, s = .3, and half of it in space. In the dual Sobolev norm, which
-    approximates the Wasserstein distance for small differences of densities,
+    The error is NaN for more than three coordinates. On a curve, its unit is half of the curve's length.
+
+    For records $x$ in $[−1, 1]^d$, noise multiplies the mean of a wave $\cos ⟨ω, x⟩$ by $g(ω)$
+    (`Mechanism.attenuation`). So n reports estimate this mean with a variance of about
+    $κ / (2 n g(ω)^2)$. Its prior variance $s/(1 + ‖ω‖^2)$ is that of clustered places, with s = .3, or
+    s = .15 in three dimensions. An estimate has the smaller variance of the two. In the dual Sobolev
+    norm, which approximates the Wasserstein distance for small differences of densities,
 
     $$ \mathrm{error}^2 = \sum_ω \min\Big( \frac{s}{1 + ‖ω‖^2}, \frac{κ}{2 n g(ω)^2} \Big)
        \frac1{‖ω‖^2} $$
 
     over the waves $ω ∈ \frac π2 ℤ_{≥0}^d$, ω ≠ 0, of the box.
 
-    **κ** is the cost of not knowing which waves exceed the noise: 1 for the best linear estimate. For
-    `privot.fit` on public synthetic data (clusters and filaments, `python -m studies reports.windows`)
-    it is 6 in the plane and in space, for W₂, and 3 on the line, for W₁. With this κ the planned error
-    is within 20 % of a fit's error in the plane, from ε = 1 to 8 and 10⁴ to 2·10⁵ people, and within
-    40 % elsewhere (docs/results/best_report.md).
+    **κ** is 1 for the best linear estimate, and larger for a fit, which does not know which waves exceed
+    the noise. Measured for `privot.fit` on public synthetic data (clusters and filaments, `python -m
+    studies reports.windows`), it is 6 in two and three dimensions, for W₂, and 3 in one, for W₁. With
+    this κ the planned error is within 20 % of a fit's error in two dimensions, from ε = 1 to 8 and 10⁴
+    to 2·10⁵ people, and within 40 % elsewhere (docs/results/best_report.md).
 
     >>> from privot.mechanisms import Laplace, Window
     >>> from privot.schema import Box
@@ -68,8 +69,8 @@ def planned_error(mechanism: Mechanism, domain: Domain, people: int = PEOPLE) ->
     square = (frequencies**2).sum(axis=1)
     extra = mechanism.report_domain(domain).dimension - dimension
     if extra > 0:
-        # Additive noise on a curve: a report has all coordinates. A wave along the curve counts as one
-        # along the first coordinate, at the scale of the curve's diameter.
+        # Noise is added to all coordinates of a point of the curve. A wave along the curve is treated as
+        # a wave along the first coordinate, at the scale of the curve's diameter.
         half_diameter = float(domain.unit.diameter(2)) / 2
         frequencies = np.pad(frequencies / half_diameter, ((0, 0), (0, extra)))
     gain = mechanism.attenuation(frequencies)
@@ -96,13 +97,11 @@ class Choice:
 
 
 def takes_points(column: Column) -> bool:
-    """Return whether a column is reported as a point by default.
-
-    A nullable number with declared codes is reported as a code, since one of the codes is "missing".
-    """
+    """Return whether a column is reported as a point by default."""
     if column.is_number and column.nullable and column.declares_codes:
-        return False
-    return any(not c.takes_codes and c.among_auto for c in mechanism_kinds(column).values())
+        return False  # one of the codes is "missing"
+    kinds = mechanism_kinds(column).values()
+    return any(kind.among_auto and not kind.takes_codes for kind in kinds)
 
 
 def choose_mechanism(
@@ -114,7 +113,7 @@ def choose_mechanism(
         column: Column of the schema.
         epsilon: Privacy loss of one report; > 0.
         alone: Whether no other column is reported.
-        among: Kinds to choose from; by default all that take points if the column does, else codes.
+        among: Kinds to choose from; by default all that report points, or codes, as `takes_points` says.
 
     >>> from privot.schema import Schema
     >>> columns = Schema.from_toml('''
@@ -132,7 +131,8 @@ def choose_mechanism(
     require_finite("epsilon", epsilon, positive=True)
     by_codes, fitting = not takes_points(column), mechanism_kinds(column)
     if among is None:
-        kinds = [k for k, c in fitting.items() if c.among_auto and c.takes_codes == by_codes]
+        automatic = [kind for kind, cls in fitting.items() if cls.among_auto]
+        kinds = [kind for kind in automatic if fitting[kind].takes_codes == by_codes]
     elif not among or set(among) - set(fitting):
         raise PrivotError(
             f"among is {list(among)}: choose one or more of {', '.join(sorted(fitting))}"
@@ -153,13 +153,15 @@ def choose_mechanism(
     if by_codes:
         return _choose_codes(candidates, column, epsilon)
     assert column.domain is not None
-    errors = {kind: planned_error(each, column.domain) for kind, each in candidates.items()}
-    kind = min(errors, key=lambda k: (math.isnan(errors[k]), errors[k]))
-    return Choice(candidates[kind], _reason_of_points(kind, errors, epsilon, alone), errors)
+    errors = {kind: planned_error(candidates[kind], column.domain) for kind in candidates}
+    best = min(errors, key=lambda kind: (math.isnan(errors[kind]), errors[kind]))
+    return Choice(candidates[best], _reason_of_points(best, errors, epsilon, alone), errors)
 
 
-def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone: bool) -> str:
+def compare_mechanisms(column: Column, mechanism: Mechanism, epsilon: float, *, alone: bool) -> str:
     """Return a sentence with the planned errors of a mechanism of points and its alternatives at ε.
+
+    `alone` states whether no other column is reported.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -170,8 +172,8 @@ def compare_mechanisms(column: Column, own: Mechanism, epsilon: float, *, alone:
     """
     assert column.domain is not None
     errors = dict(choose_mechanism(column, epsilon, alone=alone).compared)
-    errors[own.requested_kind] = planned_error(own, column.domain)
-    return _reason_of_points(own.requested_kind, errors, epsilon, alone)
+    errors[mechanism.requested_kind] = planned_error(mechanism, column.domain)
+    return _reason_of_points(mechanism.requested_kind, errors, epsilon, alone)
 
 
 def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, alone: bool) -> str:
@@ -182,7 +184,7 @@ def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, al
         beside = "" if alone else ", beside other columns"
         return f"{start} no other kind is for it{beside}"
     # The range is 2 in unit coordinates.
-    percent = {each: percent_at_least(error / 2, 2) for each, error in errors.items()}
+    percent = {name: percent_at_least(error / 2, 2) for name, error in errors.items()}
     rest = ", ".join(f"{other} {percent[other]}" for other in others)
     least = "the least; " if errors[kind] <= min(errors.values()) else ""
     return f"{start} its planned error is {percent[kind]} of the range, {least}{rest}"
@@ -191,7 +193,7 @@ def _reason_of_points(kind: str, errors: Mapping[str, float], epsilon: float, al
 def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: float) -> Choice:
     """Choose the shortest report among the mechanisms with nearly the most information."""
     assert column.alphabet is not None
-    information = {kind: each.information(column) for kind, each in candidates.items()}
+    information = {kind: candidates[kind].information(column) for kind in candidates}
     most = max(information.values())
     nearly_best = [kind for kind in candidates if information[kind] >= _NEARLY_BEST * most]
     best = min(
@@ -199,7 +201,7 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
         key=lambda kind: (candidates[kind].report_bits(column), -information[kind]),
     )
     bits = information[best]
-    others = sorted((k for k in information if k != best), key=lambda k: -information[k])
+    others = sorted((kind for kind in information if kind != best), key=lambda k: -information[k])
     if not others:
         why = "and no other kind fits"
     else:

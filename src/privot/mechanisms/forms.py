@@ -1,20 +1,21 @@
 r"""Closed forms of the likelihood of reports, by which a curator fits models to reports.
 
-A form states the likelihood $f(y | x)$ of a report y of x, up to a factor c(y). Under additive noise it
-has a gradient in x, so that points can be fitted. Reports in windows are fitted by a distribution over
-the cells of a grid. Under the other forms, a distribution p over the codes v of the column's alphabet is
-fitted. With the **shares** A of a report, and the largest likelihood ratio r of any report,
+A form states the likelihood $f(y | x)$ of a report y given a record x, up to a factor c(y). Additive
+noise has a likelihood with a gradient in x, so that points can be fitted. The window mechanism's reports
+are fitted by a distribution over the cells of a grid. All other forms are fitted by a distribution p
+over the codes v of the column's alphabet. With the largest likelihood ratio r of any report, they define
+the **shares** A of a report by
 
 $$ f(y | v) = c(y) (1 + (r−1) A_{yv}), \quad 0 ≤ A_{yv} ≤ 1 ≤ r, \qquad
 −\ln \sum_v p(v) f(y | v) = −\ln \big( 1 + (r−1) \sum_v p(v) A_{yv} \big) − \ln c(y) . $$
 
 `privot.local` uses forms only: a new mechanism of one of these forms needs no change there.
 
-**Answers.** A form numbers what reports can be, so that equal reports are counted together
-(`privot.randomizer.reports.counts`): an answer is a row of w integers, the codes of a set, the row of a
-table, or the cell of a point. Points with noise are counted in bins, as wide as the spacings of the grid
-on which they are learned, and in two tails. With Laplace noise the tails lose no information: beyond the
-domain, the ratio of the densities $e^{−|y − x|/b}$ of two records does not depend on the report y.
+**Answers.** A form maps reports to rows of w integers, called answers, so that equal reports can be
+counted together (`privot.randomizer.reports.counts`). An answer consists of the codes of a set, the row
+of a table, or the cell of a point. Noisy points are counted in bins and in two tails. The bins have the
+width of the grid on which the distribution is learned. With Laplace noise the tails lose no information:
+beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two records does not depend on y.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from privot.schema import Column
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array
 
-_MAX_VALUES = 4096  # largest number of values that a bin is averaged over
+_MAX_VALUES = 4096  # largest number of values over which a bin is averaged
 _TAIL = 6.0  # standard deviations of Gaussian noise beyond which reports share one bin
 _MAX_BINS = 1024  # of reports with noise, per coordinate
 SPACINGS = {1: 256, 2: 128, 3: 32}  # most spacings of a grid of points, by dimension
@@ -46,14 +47,14 @@ Answers = NDArray[np.int32]
 class Form:
     """Base of the forms of a report's likelihood."""
 
-    learns_codes: ClassVar[bool] = False  # fits a distribution over codes, rather than points
+    learns_codes: ClassVar[bool] = False  # a distribution over codes is fitted, rather than points
     flagged: ClassVar[bool] = False  # reports of points end with a flag: 1 if missing
     alone: ClassVar[bool] = False  # can be fitted only if no other column is reported
     width: ClassVar[int] = 1  # number w of integers in an answer
-    one_report: ClassVar[bool] = False  # every answer of points is one report, that of `points`
+    one_report: ClassVar[bool] = False  # an answer determines the report, which `points` returns
 
     def num_answers(self, dimension: int = 1) -> int | None:
-        """Return one more than the largest integer of an answer; None if answers cannot be counted.
+        """Return the number of possible integers of an answer; None if answers cannot be counted.
 
         `dimension` is the number of coordinates of points.
         """
@@ -76,13 +77,13 @@ class NoiseForm(Form):
     scale: float
 
     def ends(self, dimension: int) -> Array:
-        """Return the ends of the bins of one coordinate, without the tails."""
+        """Return the ends (bins + 1,) of the bins of one coordinate, increasing, without the tails."""
         reach = 1.0 if self.distance == "manhattan" else 1.0 + _TAIL * self.scale
         return np.linspace(-reach, reach, min(_MAX_BINS, round(SPACINGS[dimension] * reach)) + 1)
 
     def num_answers(self, dimension: int = 1) -> int | None:
         if self.distance not in ("manhattan", "squared_euclidean"):
-            return None
+            return None  # a user's noise, whose tails `ends` does not know
         return int((len(self.ends(dimension)) + 1) ** dimension)
 
     def answers(self, reports: NDArray[Any]) -> Answers:
@@ -94,12 +95,12 @@ class NoiseForm(Form):
 
 @dataclass(frozen=True)
 class FlaggedForm(Form):
-    """Noisy point and flag of missingness (`privot.mechanisms.additive_noise.NullableNoise`).
+    """Noisy point, and noisy flag if it is missing (`privot.mechanisms.additive_noise.NullableNoise`).
 
     Arguments:
         noise: Likelihood of the point.
         probabilities: P(the flag is right), P(the flag is wrong).
-        stand_in: The point (d,) that noise is added to if the record is missing.
+        stand_in: Point (d,) to which noise is added if the record is missing.
     """
 
     noise: NoiseForm
@@ -110,9 +111,9 @@ class FlaggedForm(Form):
 
 
 class CodeForm(Form):
-    """Base of forms by which a distribution over codes is fitted; see the module for A and r."""
+    """Base of forms that are fitted by a distribution over codes; see the module for A and r."""
 
-    ratio: float  # r
+    ratio: float  # largest likelihood ratio r
 
     learns_codes = True
 
@@ -122,7 +123,7 @@ class CodeForm(Form):
 
     @abstractmethod
     def indicators(self, answers: Answers) -> Array:
-        """Return unbiased estimates (n, K) of indicators that are 1 at the record's code, else 0."""
+        """Return unbiased estimates (n, K) of the indicator of each record's code."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,6 @@ class SupportForm(CodeForm):
         return self.size
 
     def num_answers(self, dimension: int = 1) -> int:
-        """See `Form`: the size of the alphabet."""
         return self.num_values
 
     def answers(self, reports: NDArray[Any]) -> Answers:
@@ -160,10 +160,10 @@ class SupportForm(CodeForm):
         return scipy.sparse.csr_array(entries, shape=(len(answers), self.num_values))
 
     def indicators(self, answers: Answers) -> Array:
-        """Return (1[v ∈ S] − q)/(p − q)."""
-        own, other = self.probabilities
+        """See `CodeForm`: (1[v ∈ S] − q)/(p − q), with (p, q) the `probabilities`."""
+        p, q = self.probabilities
         contained: Array = self.shares(answers).toarray()
-        return (contained - other) / (own - other)
+        return (contained - q) / (p - q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,8 +172,8 @@ class TableForm(CodeForm):
 
     Arguments:
         likelihood: P(report | code), all > 0, (reports, K).
-        first: The report of the first row: a number, or a code.
-        step: Difference of the reports of consecutive rows.
+        first: Report of the first row: a number, or a code.
+        step: Difference between the reports of consecutive rows.
         nullable: Whether reports end with a flag, which is 1 for the last row only.
     """
 
@@ -190,7 +190,6 @@ class TableForm(CodeForm):
         return np.asarray(rows)
 
     def num_answers(self, dimension: int = 1) -> int:
-        """See `Form`: the number of rows."""
         return len(self.likelihood)
 
     def answers(self, reports: NDArray[Any]) -> Answers:
@@ -199,7 +198,7 @@ class TableForm(CodeForm):
 
     @cached_property
     def _ratios(self) -> Array:
-        """Likelihood ratios (reports, K) of each code and the report's least likely code."""
+        """Likelihoods (reports, K), divided by that of each report's least likely code."""
         ratios: Array = self.likelihood / self.likelihood.min(axis=1, keepdims=True)
         return ratios
 
@@ -216,7 +215,7 @@ class TableForm(CodeForm):
         return np.clip(share, 0.0, 1.0)[rows]
 
     def indicators(self, answers: Answers) -> Array:
-        """See `CodeForm`: a left inverse of the table, that of least variance under uniform codes."""
+        """See `CodeForm`: the table's left inverse with the least variance under uniform codes."""
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, answers[:, 0]].T
@@ -224,11 +223,12 @@ class TableForm(CodeForm):
 
 @dataclass(frozen=True)
 class WindowForm(Form):
-    """Reports are grid cells, likelier within a window around the record (`privot.mechanisms.window`).
+    """Grid cells that are likelier inside a window around the record (`privot.mechanisms.window`).
 
-    The record cells of a coordinate are j ∈ 0 … N, at −1 + 2j/N in unit coordinates; its report cells
-    are −r … N + r. A report cell y has the probability `inside` if it is in the record's window, else
-    `outside`; in a product, each coordinate has these probabilities independently.
+    Each coordinate of a record has a cell j = 0 … N, at −1 + 2j/N in unit coordinates, and each
+    coordinate of a report a cell −r … N + r. A report cell y has the probability `inside` if it is in
+    the record's window, else `outside`. In a product, coordinates have these probabilities
+    independently.
 
     Arguments:
         dimension: Number d of coordinates.
@@ -238,8 +238,8 @@ class WindowForm(Form):
         area: Set of the records: a box, a ball, or one number along a curve.
         inside: Probability of one cell in the window.
         outside: Probability of one cell outside.
-        nullable: Whether reports (n, d+1) end with a flag, 1 if missing. The flag has the probability of
-            a window's m cells: `inside` m if the record is missing, else `outside` m.
+        nullable: Whether reports (n, d+1) end with a flag, 1 if missing. With m the number of cells of a
+            window, P(flag) is `inside` · m if the record is missing, else `outside` · m.
     """
 
     dimension: int
@@ -255,18 +255,17 @@ class WindowForm(Form):
 
     @property
     def flagged(self) -> bool:  # type: ignore[override]  # known of an instance
-        """Whether points may be missing."""
         return self.nullable
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Window (m, d) of cell 0; in a product, (m, 1) of one coordinate."""
+        """Cells (m, d) of the window of cell 0; in a product, (m, 1) of one coordinate."""
         return window_offsets(self.dimension if self.shape == "ball" else 1, self.radius)
 
     def by_bins(self, column: Column) -> TableForm:
-        """Tabulate the likelihood of all reports of a number, averaged over the values of each bin.
+        """Tabulate the likelihood of all reports, averaged over the values of each bin of a column.
 
-        `column` holds numbers or dates, in bins. A missing value has a code and a report of its own.
+        The column holds numbers or dates. A missing value has its own code and its own report.
         """
         bins, domain, step = column.alphabet, column.domain, 2 / self.steps
         assert isinstance(bins, Bins)
@@ -293,7 +292,7 @@ class WindowForm(Form):
         return TableForm(table, -self.radius * step - 1, step, self.nullable)
 
     def cells(self, reports: Array) -> NDArray[np.int64]:
-        """Return the cells (n, d), each −r … N + r, of reports in unit coordinates; ignore flags."""
+        """Return the cells (n, d), from −r to N + r, of reports in unit coordinates; ignore flags."""
         points = np.asarray(reports, np.float64)[:, : self.dimension]
         return np.rint((points + 1.0) * (self.steps / 2)).astype(np.int64)
 
@@ -303,11 +302,11 @@ class WindowForm(Form):
         return (self.steps + 1 + 2 * self.radius,) * self.dimension
 
     def num_answers(self, dimension: int = 1) -> int:
-        """See `Form`: the report cells, in C order, then a missing value."""
+        """See `Form`: the report cells, and a missing value."""
         return int(np.prod(self.shape_of_cells)) + self.nullable
 
     def answers(self, reports: NDArray[Any]) -> Answers:
-        """See `Form`: the numbers of the cells; of one coordinate, they are the rows of `by_bins`."""
+        """See `Form`: the cells in C order, then a missing value, as the rows of `by_bins` are."""
         cells = self.cells(reports) + self.radius
         numbers = np.ravel_multi_index(tuple(cells.T), self.shape_of_cells)
         if self.nullable:
@@ -316,12 +315,13 @@ class WindowForm(Form):
 
     def points(self, answers: Answers) -> Array:
         numbers, missing = answers[:, 0], self.num_answers() - 1
-        flag = (numbers == missing) & self.nullable
-        cells = np.stack(np.unravel_index(np.where(flag, 0, numbers), self.shape_of_cells), axis=1)
+        flags = (numbers == missing) & self.nullable
+        cells = np.stack(np.unravel_index(np.where(flags, 0, numbers), self.shape_of_cells), axis=1)
         points = np.asarray((cells - self.radius) * (2 / self.steps) - 1.0, np.float64)
-        points[flag] = 0.0
-        return np.hstack([points, flag[:, None]]) if self.nullable else points
+        points[flags] = 0.0
+        return np.hstack([points, flags[:, None]]) if self.nullable else points
 
 
 def _column(numbers: NDArray[Any]) -> Answers:
+    """Return one-integer answers (n, 1) of numbers (n,)."""
     return np.asarray(numbers, np.int32)[:, None]

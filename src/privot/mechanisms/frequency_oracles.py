@@ -1,13 +1,13 @@
 r"""Frequency oracles: mechanisms for categories, whose reports support one or several categories.
 
-A report supports a set of categories (the one it names, those in its set, those whose bit is on). The
-true category is supported with probability p, any given other one with q < p. Then $(1[\text{report
-supports } v] − q)/(p − q)$ is an unbiased estimate of whether the record is v. Oracles differ only in p,
-q, and the encoding of reports. The likelihood of a report y takes two values,
+The **support** of a report is a set of categories: the one that it names, or the members of its set. A
+report supports the true category with probability p, and any other given category with probability
+q < p. So $(1[\text{report supports } v] − q)/(p − q)$ is an unbiased estimate of the indicator that the
+record is v. Oracles differ only in p, q, and the encoding of reports. The likelihood of a report y is
 
-$$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε , $$
+$$ f(y | v) = c(y) · r \text{ if y supports } v, \text{ else } c(y) , \qquad 1 < r ≤ e^ε . $$
 
-so that its support S(y) and the public ratio r are a sufficient statistic of a report.
+So the support S(y), with the public ratio r, is a sufficient statistic of a report.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
@@ -33,14 +33,18 @@ from privot.privacy.rounding import percent_at_least, percent_at_most, require_e
 from privot.schema import Column, Domain
 from privot.schema.domains import Array
 
-# Numbers of codes, and of entries of a membership table, that are drawn at once: memory is bounded.
+# Codes, and entries of a table of sets' members, that are drawn at once, which bounds the memory.
 _BLOCK, _BLOCK_CELLS = 2**14, 2**21
-_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to so many reports, plain Python is faster than arrays
+_SCALAR_LIMIT, _SCALAR_SETS = 12, 16  # up to this many reports, plain Python is faster than arrays
 _AUDITED_MEMBERS = 3  # number of members of a set that an audit tests
 
 
 def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.int64]:
-    """Return integer codes 0 … num_codes − 1 as int64; refuse others without naming them (private)."""
+    """Return integer codes 0 … num_codes − 1 as int64.
+
+    Raises:
+        PrivotError: if a code is not such an integer; without its value, which is private.
+    """
     codes = np.asarray(codes)
     if codes.dtype.kind not in "iu":
         raise PrivotError(f"{name} has type {codes.dtype}: give integer codes 0 … {num_codes - 1}")
@@ -50,13 +54,7 @@ def require_codes(name: str, codes: NDArray[Any], num_codes: int) -> NDArray[np.
 
 
 class FrequencyOracle(Mechanism):
-    """A pure ε-local randomizer of categories; subclasses prove their ε.
-
-    Examples:
-        >>> from privot.mechanisms import RandomizedResponse
-        >>> RandomizedResponse(num_categories=4, epsilon=1.0).support_size
-        1
-    """
+    """Base of pure ε-local randomizers of categories; subclasses prove their ε."""
 
     epsilon: float
 
@@ -65,17 +63,17 @@ class FrequencyOracle(Mechanism):
     @property
     @abstractmethod
     def num_values(self) -> int:
-        """Size K of the alphabet; values are codes 0 … K−1."""
+        """Size K of the alphabet; records are codes 0 … K−1."""
 
     @property
     @abstractmethod
     def likelihood_ratio(self) -> float:
-        """Ratio r of a report's two likelihoods, as the integers imply; at most e^ε."""
+        """Ratio r of a report's two likelihoods, as the drawn integers imply; at most e^ε."""
 
     @property
     @abstractmethod
     def probabilities(self) -> tuple[float, float]:
-        """P(the true category is supported), P(one given other is), as the integers imply."""
+        """Probabilities p and q that the true, and another given, category is supported."""
 
     @property
     @abstractmethod
@@ -84,84 +82,77 @@ class FrequencyOracle(Mechanism):
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """See `Mechanism`: for columns of finitely many codes."""
         return "it is for codes of an alphabet: use 'laplace'" if column.alphabet is None else ""
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """Return the oracle for the column's alphabet."""
         assert column.alphabet is not None
         return cls(column.alphabet.size, epsilon)  # type: ignore[call-arg]  # of all subclasses
 
     def fits(self, column: Column) -> bool:
-        """Return whether it has as many codes as the column's alphabet."""
         return column.alphabet is not None and column.alphabet.size == self.num_values
 
     @property
     def supports(self) -> SupportForm:
-        """Likelihood of reports: codes in the support are r times likelier."""
+        """Closed form of the likelihood of reports."""
         ratio, size = self.likelihood_ratio, self.support_size
         return SupportForm(self.num_values, ratio, self.probabilities, size)
 
     def form(self, column: Column) -> SupportForm:
-        """See `Mechanism`: `supports`, for every column."""
         return self.supports
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Describe the probabilities that a report supports the true category and a given other one."""
+        """Describe the probabilities p (as `keep`) and q."""
         keep, other = self.probabilities
-        truth, each, others = percent_at_most(keep), percent_at_least(other), self.num_values - 1
         words = (
-            f"the truth with probability {truth}, each of {others} others with probability {each}"
+            f"the truth with probability {percent_at_most(keep)}, each of {self.num_values - 1} "
+            f"others with probability {percent_at_least(other)}"
         )
         return {"keep": keep, "in_words": words}
 
-    def _information_of_sets(self, size: int, own: float, rest: float) -> float:
-        r"""Return the mutual information of a uniform code and its set of w = `size` codes, in bits.
+    def _information_of_sets(self, w: int, p: float, rest: float) -> float:
+        r"""Return the mutual information of a uniform code and its set of w codes, in bits.
 
-        It is $p \log_2 \frac{kp}{w} + q \log_2 \frac{kq}{k−w}$, with p = `own` the probability that the
-        set holds the true code, and q = `rest` = 1 − p.
+        It is $p \log_2 \frac{Kp}{w} + (1 − p) \log_2 \frac{K(1 − p)}{K−w}$, with p the probability that
+        the set contains the true code, and `rest` the exact value of 1 − p.
         """
         k = self.num_values
-        return own * math.log2(k * own / size) + rest * math.log2(k * rest / (k - size))
+        return p * math.log2(k * p / w) + rest * math.log2(k * rest / (k - w))
 
     def report_bits(self, column: Column) -> int:
-        """See `Mechanism`: the bits of the codes in a support."""
         return self.support_size * math.ceil(math.log2(max(self.num_values, 2)))
 
     def impossible(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return a mask (n,) of supports (n, w) other than increasing codes < K, padded with −1."""
+        """See `Mechanism`: all supports (n, w) but increasing codes below K, padded with −1."""
         increasing = (np.diff(reports, axis=1) > 0) | (reports[:, 1:] == -1)
         in_range = (reports >= -1) & (reports < self.num_values)
         complete = (reports >= 0).sum(axis=1) == self.support_size
         return ~(in_range.all(axis=1) & increasing.all(axis=1) & complete)
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """Return ln r if a support has `x` but not `other`, −ln r if it has only `other`, else 0."""
+        """See `Mechanism`: ln r if only `x` is supported, −ln r if only `other` is, else 0."""
         has_x = (reports == np.asarray(x)[..., None]).any(axis=1)
         has_other = (reports == np.asarray(other)[..., None]).any(axis=1)
         return math.log(self.likelihood_ratio) * (has_x.astype(float) - has_other)
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """Return ε between any two categories; no argument is needed."""
         return PureDP(self.epsilon)
 
     @property
     def variance(self) -> float:
-        """Variance $q(1−q)/(p−q)^2$ of the unbiased indicator of a category other than the record's."""
-        own, other = self.probabilities
-        return other * (1 - other) / (own - other) ** 2
+        """Variance $q(1−q)/(p−q)^2$ of the estimated indicator of a false category."""
+        p, q = self.probabilities
+        return q * (1 - q) / (p - q) ** 2
 
 
 @dataclass(frozen=True)
 class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
     """Report the true category with probability about e^ε/(e^ε+k−1), else a uniform other one.
 
-    With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$: if $W <
-    (k−1)m$ report the ⌊W/m⌋-th of the other categories, else the true one. Each other category has
-    probability $m/2^{64}$ exactly. Since $m ≥ 2^{64}/(e^ε+k−1)$, keeping has $2^{64} − (k−1)m ≤ m e^ε$:
-    the likelihood ratio is at most $e^ε$, proven in integers, with rounding against ε (by less than
-    $2^{−40}$ for any alphabet in use).
+    With $W$ uniform on $0 … 2^{64}−1$ and the public integer $m = ⌊2^{64}/(e^ε+k−1)⌋ + 1$, report
+    category ⌊W/m⌋ of the k − 1 others if $W < (k−1)m$, else the true one. The likelihood ratio
+    $(2^{64} − (k−1)m) / m$ is at most $e^ε$ (`samplers.words_outside`), and by less than a relative
+    $2^{−40}$ smaller for any alphabet in use.
 
     Neighbors are any two categories; only the report leaves the device. The time of a draw does not
     depend on the record, except for memory access.
@@ -198,12 +189,11 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def words(self) -> tuple[int, int]:
-        """Numbers of the 2^64 words that lead to the true category, and to one given other."""
+        """Numbers of the 2^64 words that lead to the true category, and to each other one."""
         return samplers.WORDS - (self.num_categories - 1) * self._slot, self._slot
 
     @property
     def num_values(self) -> int:
-        """Number of categories k."""
         return self.num_categories
 
     @property
@@ -222,7 +212,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(the true category is reported), P(one given other is), as the integers imply."""
         keep, other = self.words
         return keep / samplers.WORDS, other / samplers.WORDS
 
@@ -245,19 +234,17 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return out.reshape(codes.shape)
 
     def program(self, column: Column) -> dict[str, Any]:
-        """See `Mechanism`: k and m."""
         return {"draw": "response", "values": self.num_categories, "slot": f"{self._slot:x}"}
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`: the drawn codes (n,)."""
         return answers[:, 0]
 
     @property
     def report_law(self) -> ReportLaw:
-        """See `Mechanism`: each category supports the one report that names it."""
         return ReportLaw.of_subsets(self.epsilon, 1, self.num_categories)
 
     def _privatize_one(self, code: int) -> int:
+        """Draw the report of one code."""
         k = self.num_categories
         if type(code) is not int or not 0 <= code < k:
             raise PrivotError(f"x has a value that is no integer 0 … {k - 1}: encode by the schema")
@@ -272,12 +259,11 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         return np.where(y == x, keep, other)
 
     def information(self, column: Column) -> float:
-        """See `Mechanism`: the mutual information of sets of w = 1."""
-        own, other = self.probabilities
-        return self._information_of_sets(1, own, (self.num_values - 1) * other)
+        keep, other = self.probabilities
+        return self._information_of_sets(1, keep, (self.num_values - 1) * other)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Describe the probability that the report is the true category."""
+        """Describe the probability `keep` that the report is the true category."""
         keep, others = self.probabilities[0], self.num_values - 1
         truth = percent_at_most(keep)
         words = f"the truth with probability {truth}, else one of the other {others} at random"
@@ -287,15 +273,15 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
 def set_cells(
     ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return `probability_cells` (n, 3) of three members, in random order, of uniformly random sets.
+    """Return `Mechanism.probability_cells` (n, 3) of three members of uniformly random sets.
 
-    Members are drawn one after the other, without replacement. Of a uniformly random set, each is
-    uniform on the elements that were not drawn before it.
+    Members are drawn without replacement. Each member of a uniformly random set is uniform on the
+    elements that were not drawn before.
 
     Arguments:
         ranks: Members 0 … total−1 of each set, (n, w); the first `sizes` of a row are valid.
-        sizes: Number of members (n,); the cell of a missing third member, for example, is (0, 1).
-        total: Number of elements that sets are chosen from.
+        sizes: Number of members (n,); a set of fewer than three has cells (0, 1) for the others.
+        total: Number of elements from which sets are chosen.
         rng: Generator that chooses the members and their order.
     """
     num_sets, width = ranks.shape
@@ -317,23 +303,23 @@ def set_cells(
 
 @dataclass(frozen=True)
 class SubsetSelection(FrequencyOracle, kind="subset_selection"):
-    r"""Report w of K cells, which contain the true one with probability about ½ or more.
+    r"""Report a set of w of K cells, which contains the true one with probability about ½ or more.
 
     $$ f(S | v) ∝ e^ε \text{ if } v ∈ S, \text{ else } 1, \qquad
     |S| = w = \max(1, \mathrm{round}(K / (1 + e^ε))). $$
 
     The likelihood ratio of any two cells is $e^ε$, its inverse, or 1. With this w the estimate of a
     distribution over many cells has the least error that ε-local privacy allows, to first order, at
-    every ε; w = 1 is randomized response.
+    every ε. With w = 1 it is randomized response.
 
-    **In integers only.** There are $\binom{K−1}{w−1}$ sets with $v$ and $\binom{K−1}{w}$ without. Let
-    $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$; $v$ is left out if a 64-bit word is below $L$. Then
+    **Integers.** There are $\binom{K−1}{w−1}$ sets with $v$ and $\binom{K−1}{w}$ without. The set leaves
+    $v$ out if a 64-bit word is below $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, so
 
     $$ \frac{f(S ∋ v)}{f(S ∌ v)} = \frac{2^{64} − L}{L} · \frac{K−w}{w} ≤ e^ε . $$
 
-    Then a uniform w-subset of the other cells is drawn by Floyd's algorithm, whose uniform integers come
-    from words by rejection, hence exactly. If $v$ is not left out, it replaces a uniformly drawn
-    element. All steps are taken in both cases, so that the time does not depend on $v$.
+    Floyd's algorithm draws a uniform w-subset of the other cells. Its uniform integers come from words
+    by rejection, and are exact. If the set contains $v$, then $v$ replaces a uniformly drawn element.
+    All steps are taken in any case, so the time does not depend on $v$.
 
     References:
         Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
@@ -373,7 +359,6 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def num_values(self) -> int:
-        """Number of cells K."""
         return self.num_cells
 
     @property
@@ -389,17 +374,16 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         """See `Mechanism`: cells of the true cell's membership, then of three of the other members."""
         sets, truth = reports.astype(np.int64), np.asarray(x)[:, None]
         inside = (sets == truth).any(axis=1)
-        own = self.words[0] / samplers.WORDS
+        p_inside = self.words[0] / samplers.WORDS
         # The true cell moves to the end of its row, which `set_cells` ignores.
         others = np.sort(np.where(sets == truth, self.num_cells, sets), axis=1)
         ranks = others - (others > truth)
         low, high = set_cells(ranks, sets.shape[1] - inside, self.num_cells - 1, rng)
-        own_low, own_high = np.where(inside, 0.0, own), np.where(inside, own, 1.0)
-        return np.column_stack([own_low, low]), np.column_stack([own_high, high])
+        truth_low, truth_high = np.where(inside, 0.0, p_inside), np.where(inside, p_inside, 1.0)
+        return np.column_stack([truth_low, low]), np.column_stack([truth_high, high])
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(the true cell is reported), P(one given other is), as the integers imply."""
         inside = self.words[0] / samplers.WORDS
         return inside, (self.subset_size - inside) / (self.num_cells - 1)
 
@@ -418,17 +402,14 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return out
 
     def program(self, column: Column | None = None) -> dict[str, Any]:
-        """See `Mechanism`: K, w and L."""
         law = {"size": self.subset_size, "out": f"{self.words[1]:x}"}
         return {"draw": "subset", "cells": self.num_cells} | law
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Mechanism`: the drawn sets (n, w)."""
         return answers
 
     @property
     def report_law(self) -> ReportLaw:
-        """See `Mechanism`: each cell supports the sets that hold it."""
         return ReportLaw.of_subsets(self.epsilon, self.subset_size, self.num_cells)
 
     def _draw_one(self, cell: int) -> list[int]:
@@ -448,7 +429,7 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
         return drawn
 
     def _draw_block(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw the sorted sets (n, w) of the reports of cells (n,), as `_draw_one` does."""
+        """Draw the sorted sets (n, w) of cells (n,), as `_draw_one` does."""
         count, others, size = cells.size, self.num_cells - 1, self.subset_size
         chosen = np.zeros((count, others), bool)
         flat, starts = chosen.reshape(-1), np.arange(count) * others
@@ -481,10 +462,8 @@ class SubsetSelection(FrequencyOracle, kind="subset_selection"):
 
     @property
     def support_size(self) -> int:
-        """Number of cells in a report."""
         return self.subset_size
 
     def information(self, column: Column) -> float:
-        """See `Mechanism`: the mutual information of sets of w codes."""
         inside, outside = (words / samplers.WORDS for words in self.words)
         return self._information_of_sets(self.subset_size, inside, outside)

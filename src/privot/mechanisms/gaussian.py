@@ -1,19 +1,16 @@
 r"""The Gaussian mechanism on a grid: (ε, δ)-local privacy for vectors, by an exact sampler.
 
-$y = g(\mathrm{round}(x/g) + k)$, $k = ⌊tZ + ½⌋$, $t = σ/g$, $Z$ standard Gaussian. With $n =
-\mathrm{round}(x/g)$ the integer $n + k = ⌊n + tZ + ½⌋$: a rounding of the continuous Gaussian
-mechanism applied to $n$. Post-processing costs nothing, so its exact curve holds,
-
-$$ δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ), $$
-
-with Δ the ℓ2 diameter of the domain plus rounding. The probability of an integer is a difference
-of Φ at half-integers over $t$.
+A report is $y = g(n + k)$ with $n = \mathrm{round}(x/g)$, $k = ⌊tZ + ½⌋$, $t = σ/g$, and $Z$ standard
+Gaussian. Since $n + k = ⌊n + tZ + ½⌋$, it is a rounding of the continuous Gaussian mechanism applied to
+$n$. Post-processing costs no privacy, so the exact curve δ(ε) of that mechanism holds
+(`privot.privacy.curves`), with Δ the ℓ2 diameter of the domain after rounding. The probability of k is
+$Φ((k+½)/t) − Φ((k−½)/t)$.
 
 **The sampler** is Marsaglia's polar method: for real $U, V$ uniform on $(−1, 1)$, given that $S =
 U^2 + V^2 < 1$, the two numbers $U f, V f$ with $f = \sqrt{−2 \ln S / S}$ are independent standard
 Gaussians. The magnitudes $t |U| f, t |V| f$, and ∞ where $S ≥ 1$, are rounded exactly by
-`privot.mechanisms.samplers`, **the pair at once**: acceptance and both roundings come from the
-same real $U$ and $V$, so they stay independent. (The discrete Gaussian would need bounds of its own.)
+`privot.mechanisms.samplers`. Acceptance and both roundings come from the same real $U$ and $V$, so the
+two integers are independent. (The discrete Gaussian would need other bounds.)
 
 **Floating-point error.** Let $η = 2^{−53}$. For $S ≥ 2^{−20}$, float64 gives $S$ to the relative
 error $6η + 2^{−52.5} < 2^{−50}$ ($U$ and $V$ to $2η$ each and $2^{−64}$ for bits not drawn, a
@@ -25,8 +22,7 @@ below $2^{−40.4}$, while $2^{−39}$ is allowed. Outside these limits no float
 with $S > 1 + 2^{−40}$ are rejected: there $S ≥ 1$ for all following bits.
 
 References:
-    Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018); Marsaglia, Bray, *A
-    convenient method for generating normal variables* (1964).
+    Marsaglia, Bray, *A convenient method for generating normal variables* (1964).
 """
 
 import math
@@ -55,7 +51,7 @@ _SQUARE_MIN, _SQUARE_MAX, _SQUARE_REJECT = 2.0**-20, 1.0 - 2.0**-20, 1.0 + 2.0**
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Bound t|U|f, t|V|f over cells [a, a+1)/2^bits of prefixes a, as `context` rounds; ∞ if S ≥ 1."""
+    """Bound t|U|f and t|V|f, as `samplers.Enclose`; ∞ if S ≥ 1."""
     low, high = prefixes, [prefix + 1 for prefix in prefixes]
     # The factor f decreases in S: the largest S gives its lower bound, the least S its upper bound.
     edges, opposite = (high, low) if context.rounding == ROUND_CEILING else (low, high)
@@ -69,7 +65,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> samplers.Floats:
-    """Draw about `count` integers, as floats; `round_exactly` adds signs, and decides NaN cases."""
+    """Draw about `count` integers, as floats."""
     pairs = 5 * count // 8 + 8  # π/4, about 4 of 5, are accepted
     words = samplers.random_words(2 * pairs).view(np.int64).reshape(2, -1)
     value = samplers.cell_middles(words)
@@ -88,15 +84,12 @@ def _draw(count: int, ratio: float) -> samplers.Floats:
 def sample_rounded_gaussian(size: samplers.Size, ratio: float) -> samplers.Integers:
     r"""Draw independent integers $⌊\text{ratio}·Z + ½⌋$, $Z ∼ N(0,1)$, exactly; int64 of shape `size`.
 
-    Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
-    for a ratio outside $(0, 2^{40}]$.
+    Draws are fast up to a ratio of $2^{26}$; beyond, more and more take the exact path.
+
+    Raises:
+        PrivotError: if the ratio is not in $(0, 2^{40}]$.
     """
     return samplers.fill_array(size, ratio, _draw)
-
-
-def draw_rounded_gaussian(count: int, ratio: float) -> list[int]:
-    """Draw `count` numbers of `sample_rounded_gaussian` from a buffer: faster for few numbers."""
-    return samplers.take_buffered(count, sample_rounded_gaussian, ratio)
 
 
 @dataclass(frozen=True)
@@ -129,19 +122,19 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float, delta: float) -> Self:
-        """Return the least σ that is (ε, δ)-private on `domain`, rounding included, rounded up."""
+        """Return the noise of least σ that is (ε, δ)-private on `domain`, with the grid's rounding."""
         stddev = calibrate_gaussian(domain.unit.diameter(2), epsilon, delta)
         grid = choose_grid(stddev)
         # The stddev is proportional to the sensitivity, which rounding to the grid enlarges.
         growth = divide_up(rounded_sensitivity(domain, 2, grid), domain.unit.diameter(2))
         mechanism = cls(multiply_up(stddev, growth), grid)
-        while mechanism.guarantee(domain, delta).epsilon > epsilon:  # by the last rounding errors
+        while mechanism.guarantee(domain, delta).epsilon > epsilon:  # by a few rounding errors
             mechanism = cls(mechanism.stddev * (1 + 2.0**-40), grid)
         return mechanism
 
     @classmethod
     def of_multiplier(cls, domain: Domain, multiplier: float) -> Self:
-        """Return noise of `multiplier` times the sensitivity, rounding to the grid included."""
+        """Return noise with σ = `multiplier` times the sensitivity, with the grid's rounding."""
         grid = choose_grid(multiplier * domain.unit.diameter(2))
         stddev = multiplier * rounded_sensitivity(domain, 2, grid)
         # Covers a few rounding errors, each below 2^−52; callers that share a budget check ε again.
@@ -163,7 +156,6 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         )
 
     def form(self, column: Column) -> NoiseForm:
-        """See `Mechanism`: −ln f = ‖x − y‖₂²/(2σ²)."""
         return NoiseForm("squared_euclidean", self.stddev)
 
     def attenuation(self, frequencies: Array) -> Array:
@@ -171,7 +163,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         return np.asarray(np.exp(-((self.stddev * frequencies) ** 2).sum(axis=1) / 2))
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> ApproximateDP:
-        """Return (ε, δ) between any two records of `domain`: the exact curve at `delta`, rounded up.
+        """Return (ε, δ) between any two records of `domain`, with ε(δ) of the exact curve, rounded up.
 
         Raises:
             PrivotError: if delta is not in (0, 1): Gaussian noise has no pure ε.
@@ -187,23 +179,22 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         t = self.ratio
         series = sum(
             (-1) ** m * math.exp(-2 * (math.pi * m * t) ** 2) * (4 * t**2 + 1 / (math.pi * m) ** 2)
-            for m in range(1, 2 + math.ceil(2 / min(t, 2)))  # from m t = 2 on, e^… is below e^−78
+            for m in range(1, 2 + math.ceil(2 / min(t, 2)))  # for m t ≥ 2, terms are below e^−70
         )
         return self.grid**2 * (t**2 + 1 / 12 + series)
 
     def _reach(self, dimension: int) -> float:
-        """See `AdditiveNoise`: ‖noise‖₂ is at most σ times a χ variable, plus a step a coordinate."""
+        """See `AdditiveNoise`: ‖noise‖₂ is at most σ times a χ variable, plus √d steps."""
         half_square = float(scipy.special.gammainccinv(dimension / 2, NEGLIGIBLE))
         return self.stddev * math.sqrt(2 * half_square) + math.sqrt(dimension) * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_rounded_gaussian(count, self.ratio)
+        return samplers.take_buffered(count, sample_rounded_gaussian, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_rounded_gaussian(shape, self.ratio)
 
     def gaussian_mu(self, domain: Domain) -> float:
-        """See `Mechanism`: μ = Δ/σ, rounded up."""
         return divide_up(self.sensitivity(domain), self.stddev)
 
     def _cells(self, noise: Array) -> tuple[Array, Array]:

@@ -1,11 +1,12 @@
-r"""The Laplace mechanism on a grid: pure ε-local privacy for numbers, by an exact sampler.
+r"""The Laplace mechanism on a grid: pure ε-local privacy for points, by an exact sampler.
 
-$y = g(\mathrm{round}(x/g) + k)$ with independent discrete Laplace $k_j$, $P(k) ∝ e^{−|k| g/b}$.
-For any two records, with $n, n′$ their rounded integers,
+A report is $y = g(n + k)$ with $n = \mathrm{round}(x/g)$ and independent discrete Laplace noise of law
+$P(k) ∝ e^{−|k| g/b}$ in each coordinate. For any two records x and x′,
 
 $$ \frac{P(y | x)}{P(y | x′)} ≤ e^{‖n − n′‖_1 g/b} ≤ e^{Δ_1/b}, $$
 
-with equality for $y$ beyond both: ε = Δ₁/b exactly, Δ₁ being the domain's ℓ1 diameter plus rounding.
+with Δ₁ the domain's ℓ1 diameter after rounding. The first bound is reached, by reports beyond x as seen
+from x′, so ε = Δ₁/b is the least ε if two rounded records have the distance Δ₁.
 
 **The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ is
 geometric: $P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$. The sign of $U$, with −0 drawn again, gives
@@ -14,12 +15,10 @@ $h = −t \ln |U| − ½$, which `privot.mechanisms.samplers` decides for a real
 bits, so the guarantee stays pure.
 
 **Floating-point error.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
-from the truth anywhere in the cell by at most $t$ times: $2^{−45}$ (bits not drawn), $2^{−52}$ (the
-middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked at import) and
-$2^{−49}$ (the product): below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Subtracting ½ is exact from
-¼ on, and below ¼ the nearest integer is 0 with or without its rounding.
-
-**Timing.** The time of a draw depends on the noise and on the public ratio, never on a record.
+from the exact value anywhere in the cell by at most $t$ times the sum of $2^{−45}$ (bits not drawn),
+$2^{−52}$ (the middle's two roundings), $4 · 2^{−49}$ (4 ulp of a logarithm below 16, checked at import)
+and $2^{−49}$ (the product). This is below $t · 2^{−44}$, while $t · 2^{−39}$ is allowed. Subtracting ½
+is exact for numbers from ¼ on, and the nearest integer of smaller ones is 0 in any case.
 
 References:
     Dwork, McSherry, Nissim, Smith, *Calibrating noise to sensitivity* (2006); Ghosh, Roughgarden,
@@ -55,14 +54,14 @@ _NEGATIVE_ZERO = np.iinfo(np.int64).min  # bits of the float −0.0
 
 
 def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) -> list[Decimal]:
-    """Bound h over the cell of |U|, from below or above as `context` rounds; ∞ for prefix 0."""
+    """Bound h, as `samplers.Enclose`; ∞ for prefix 0."""
     edge = prefixes[0] + (context.rounding == ROUND_FLOOR)  # h decreases in |U|
     value = context.multiply(ratio, samplers.negative_log(edge, bits, context))
-    return [context.subtract(value, Decimal("0.5"))]  # of one: a draw takes one uniform
+    return [context.subtract(value, Decimal("0.5"))]
 
 
 def _draw(count: int, ratio: float) -> samplers.Floats:
-    """Draw up to `count` integers, as floats; `round_exactly` decides where a magnitude is NaN."""
+    """Draw up to `count` integers, as floats."""
     words = samplers.random_words(count).view(np.int64).reshape(1, count)
     value = samplers.cell_middles(words)
     np.abs(value, out=value)
@@ -70,7 +69,7 @@ def _draw(count: int, ratio: float) -> samplers.Floats:
     np.log(value, out=value)
     value *= -ratio
     value -= 0.5
-    noise = samplers.round_exactly(words, value, ratio, enclose)[0]  # with the signs of the words
+    noise = samplers.round_exactly(words, value, ratio, enclose)[0]
     valid = noise.view(np.int64) != _NEGATIVE_ZERO
     return noise if valid.all() else noise[valid]
 
@@ -78,15 +77,12 @@ def _draw(count: int, ratio: float) -> samplers.Floats:
 def sample_discrete_laplace(size: samplers.Size, ratio: float) -> samplers.Integers:
     r"""Draw independent integers of law $P(k) ∝ e^{−|k|/\text{ratio}}$, exactly; int64 of shape `size`.
 
-    Fast up to ratio $2^{26}$; beyond, more and more draws take the exact path. Raises `PrivotError`
-    for a ratio outside $(0, 2^{40}]$.
+    Draws are fast up to a ratio of $2^{26}$; beyond, more and more take the exact path.
+
+    Raises:
+        PrivotError: if the ratio is not in $(0, 2^{40}]$.
     """
     return samplers.fill_array(size, ratio, _draw)
-
-
-def draw_discrete_laplace(count: int, ratio: float) -> list[int]:
-    """Draw `count` numbers of `sample_discrete_laplace` from a buffer: faster for few numbers."""
-    return samplers.take_buffered(count, sample_discrete_laplace, ratio)
 
 
 @dataclass(frozen=True)
@@ -117,17 +113,15 @@ class Laplace(AdditiveNoise, kind="laplace"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float) -> Self:
-        """Return the least noise with Δ₁/b ≤ ε, rounding to the grid included, in exact arithmetic."""
+        """Return the noise of least b with Δ₁/b ≤ ε, with the grid's rounding, by exact arithmetic."""
         grid = choose_grid(calibrate_laplace(domain.unit.diameter(1), epsilon))
         return cls(calibrate_laplace(rounded_sensitivity(domain, 1, grid), epsilon), grid)
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        """Return the noise, beside a flag if the column may be missing."""
         return noise_for(cls, column, epsilon)
 
     def form(self, column: Column) -> NoiseForm:
-        """Return −ln f = ‖x − y‖₁/b."""
         return NoiseForm("manhattan", self.scale)
 
     def attenuation(self, frequencies: Array) -> Array:
@@ -142,7 +136,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
     def variance(self) -> float:
         r"""Variance $g^2 · 2q/(1−q)^2 = g^2 / (2 \sinh^2(g/2b))$ with $q = e^{−g/b}$."""
         half = 0.5 / self.ratio
-        # From 350 on the variance is below 1e-300, and the square would overflow soon.
+        # For half ≥ 350 the variance is below 1e-300, and the square would soon overflow.
         return self.grid**2 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0
 
     def program(self, column: Column) -> dict[str, Any] | None:
@@ -157,16 +151,15 @@ class Laplace(AdditiveNoise, kind="laplace"):
         }
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`: the grid points of integers (n, d)."""
         return np.asarray(answers * self.grid, np.float64)
 
     def _reach(self, dimension: int) -> float:
-        """See `AdditiveNoise`: ‖noise‖₁ is at most a Gamma(d, b) variable plus a step a coordinate."""
+        """See `AdditiveNoise`: ‖noise‖₁ is at most a Gamma(d, b) variable plus 2d steps."""
         quantile = float(scipy.special.gammainccinv(dimension, NEGLIGIBLE))
         return self.scale * quantile + 2 * dimension * self.grid
 
     def _draw_list(self, count: int) -> list[int]:
-        return draw_discrete_laplace(count, self.ratio)
+        return samplers.take_buffered(count, sample_discrete_laplace, self.ratio)
 
     def _draw(self, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return sample_discrete_laplace(shape, self.ratio)
@@ -175,7 +168,7 @@ class Laplace(AdditiveNoise, kind="laplace"):
         return self._probability_below(noise), self._probability_below(noise + 1)
 
     def _probability_below(self, noise: Array) -> Array:
-        """Return $P(K < k)$, elementwise: $q^{1−k}/(1+q)$ for k ≤ 0, $1 − q^k/(1+q)$ for k ≥ 1."""
+        """Return P(noise < k): $q^{1−k}/(1+q)$ for k ≤ 0, else $1 − q^k/(1+q)$, with $q = e^{−g/b}$."""
         rate = 1 / self.ratio
         tail = np.exp(-rate * np.where(noise > 0, noise, 1 - noise)) / (1 + math.exp(-rate))
         return np.where(noise > 0, 1 - tail, tail)

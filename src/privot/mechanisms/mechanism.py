@@ -7,9 +7,9 @@ estimate the distribution of $x$ from reports $y$. Its `guarantee` bounds $f(y |
 
 A mechanism also defines the columns that it can report (`unfit`, `fits`), its calibration for a column
 (`for_column`), the information in its reports (`information` of codes, `attenuation` of points), the
-likelihood in closed form (`form`), the expected error in words (`expected`), and the tests of an
-**audit** of its draws: which reports are `impossible`, and how reports of one record become independent
-uniform numbers (`probability_cells`, for `privot.audit.statistics`).
+likelihood in closed form (`form`), and the expected error in words (`expected`). Two methods serve an
+**audit** of its draws (`privot.audit.statistics`): `impossible` finds reports that no record can have,
+and `probability_cells` maps reports to numbers that are uniform if the draws have the claimed law.
 
 Records are *unit coordinates* of the column's domain (float64, shape (n, d)), or integer codes of
 categories (shape (n,)). A report reveals nothing of a record beyond the noised value: the time of a draw
@@ -50,10 +50,10 @@ class Mechanism(ABC):
     pure: ClassVar[bool] = True  # no δ is needed
     takes_codes: ClassVar[bool] = False  # records are codes of an alphabet, not points of a domain
     names_code: ClassVar[bool] = False  # a report is one code, as a record is
-    by_kind: ClassVar[bool] = True  # users may request it by its kind
+    by_kind: ClassVar[bool] = True  # users may request the mechanism by its kind
     shares_delta: ClassVar[bool] = False  # several of this kind share one δ (Gaussian noise)
     among_auto: ClassVar[bool] = True  # `choose_mechanism` may choose it
-    noise_word: ClassVar[str] = "noise"  # how `expected` calls its error
+    noise_word: ClassVar[str] = "noise"  # name of the error in `expected`
     bias: ClassVar[float] = 0.0  # bias of the debiased report
 
     def __init_subclass__(cls, kind: str = "") -> None:
@@ -82,27 +82,27 @@ class Mechanism(ABC):
         return False
 
     def records(self, points: Array, domain: Domain) -> Array:
-        """Return the records of points (n, d) in unit coordinates, in which rows of NaN are missing."""
+        """Return the records of points (n, d) in unit coordinates; a row of NaN is a missing point."""
         return points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """Return the domain whose unit coordinates reports are in; by default, the points' domain."""
+        """Return the domain whose unit coordinates the reports have; by default, that of the points."""
         return domain
 
     def fits(self, column: Column) -> bool:
-        """Return whether it can report every value of the column."""
+        """Return whether this mechanism can report every value of the column."""
         return not self.unfit(column)
 
     @abstractmethod
     def form(self, column: Column) -> Form:
-        """Return the likelihood, of points or of bins, by which the column is fitted."""
+        """Return the likelihood, given points or bins, that fits of the column maximize."""
 
     def point_form(self, column: Column) -> Form:
-        """Return the likelihood of points, for a column that is reported alone."""
+        """Return the likelihood given points, for a column that is reported alone."""
         return self.form(column)
 
     def places(self, records: Array, domain: Domain) -> Array:
-        """Return points (n, d), in unit coordinates, of records (n, c) of `report_domain`."""
+        """Return the points (n, d), in unit coordinates, of records (n, c) in `report_domain`."""
         return records
 
     def information(self, column: Column) -> float:
@@ -110,9 +110,9 @@ class Mechanism(ABC):
         return math.nan
 
     def attenuation(self, frequencies: Array) -> Array:
-        """Return factors (k,) by which noise multiplies the mean of $e^{i⟨ω, x⟩}$; NaN for codes.
+        """Return the factors (k,) by which noise multiplies the means of waves; NaN for codes.
 
-        For additive noise this is its characteristic function. `frequencies` are ω (k, d).
+        A wave is $e^{i⟨ω, x⟩}$, with the frequency ω a row of `frequencies` (k, d).
         """
         return np.full(len(frequencies), math.nan)
 
@@ -124,7 +124,7 @@ class Mechanism(ABC):
         """Describe the error of a report, in numbers and `in_words`.
 
         By default this is the noise of a point: `stddev` of each coordinate in the column's units, and
-        `relative` to the coordinate's range. For an image, it is one number for pixels in [−1, 1].
+        `relative` to its range. For an image, `stddev` is one number, for pixels in [−1, 1].
         """
         domain, unit_stddev = column.domain, float(np.sqrt(self.variance))
         assert domain is not None
@@ -137,8 +137,8 @@ class Mechanism(ABC):
             )
         else:
             stddev = (unit_stddev * domain.scale).tolist()
-            each = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
-            size = f"{each} ({percent_at_least(relative, 2)} of the range)"
+            first = ", ".join(map(at_least, stddev[:4])) + (", …" if len(stddev) > 4 else "")
+            size = f"{first} ({percent_at_least(relative, 2)} of the range)"
         words = f"{self.noise_word} of standard deviation {size}"
         return {"stddev": stddev, "relative": relative, "in_words": words}
 
@@ -147,11 +147,11 @@ class Mechanism(ABC):
         """Draw one report for every record in `x`, with fresh noise from the operating system."""
 
     def program(self, column: Column) -> dict[str, Any] | None:
-        """Return the program by which a device draws (`privot.wire.draws`); None if it has none."""
+        """Return the program of a device's draws (`privot.wire.draws`); None if devices cannot draw."""
         return None
 
     def of_device(self, answers: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the reports of the integers (n, m) that devices drew by `program`.
+        """Convert integers (n, m) that devices drew by `program` to reports.
 
         Raises:
             PrivotError: if there is no program.
@@ -173,12 +173,12 @@ class Mechanism(ABC):
     def probability_cells(
         self, reports: NDArray[Any], x: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        r"""Return Rosenblatt's transform of reports: lower and upper ends (n, m) of cells of (0, 1).
+        r"""Return the lower and upper ends (n, m) of the cells of Rosenblatt's transform (1952).
 
-        A coordinate's cell is $[F(y−), F(y))$ of its conditional law, given the record and the
-        coordinates before it. A uniform point of each cell is then uniform on (0, 1), independently of
-        all the others, if and only if the reports have the claimed law. If a report has many
-        coordinates, random ones are tested. Ends beyond 1 count modulo 1.
+        A coordinate's cell is the interval $[F(y−), F(y))$, with F the distribution function of the
+        coordinate given the record and the earlier coordinates. If and only if the reports have the
+        claimed law, uniform points of all cells are independent and uniform on (0, 1). If a report has
+        many coordinates, random ones are tested. Ends beyond 1 count modulo 1.
 
         Arguments:
             reports: Unit coordinates (n, d), or supported codes (n, w).
@@ -195,11 +195,11 @@ class Mechanism(ABC):
         return ~np.isfinite(reports).all(axis=1)
 
     def to_grid(self, y: Array) -> Array:
-        """Return the possible reports nearest to `y`, which undoes the rounding of units and files."""
+        """Return the possible reports nearest to `y`, to undo the rounding of units and of files."""
         return y
 
     def log_ratio(self, reports: NDArray[Any], x: NDArray[Any], other: NDArray[Any]) -> Array:
-        """Evaluate $\\ln f(y | x) / f(y | x′)$ of reports."""
+        """Evaluate $\\ln f(y | x) / f(y | x′)$ of reports (n, …)."""
         return self.log_likelihood(reports, x) - self.log_likelihood(reports, other)
 
     @property
@@ -218,7 +218,7 @@ class Mechanism(ABC):
         """Return a mask (n,) of the reports (n, d), or supports (n, w), that a device can have sent.
 
         Reports of probability below $2^{−64}$ for every record of `domain` are excluded. This bounds
-        the influence of one report, also of a forged one: under pure ε its likelihoods of two records
+        the influence of any report, even a forged one: under pure ε, its likelihoods given two records
         differ by a factor of at most $e^ε$.
         """
         return ~self.impossible(y)
@@ -229,14 +229,16 @@ class Mechanism(ABC):
         """Variance of the debiased report (of a coordinate, or of a rare category's indicator)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: `kind` and the dataclass fields; nested mechanisms are converted, too."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {n: v.to_dict() if isinstance(v, Mechanism) else v for n, v in values.items()}
-        return {"kind": self.kind} | plain
+        """Return plain values: `kind` and the dataclass fields, with nested mechanisms as dicts."""
+        values: dict[str, Any] = {"kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            values[field.name] = value.to_dict() if isinstance(value, Mechanism) else value
+        return values
 
 
 def mechanism_kind(kind: object) -> "type[Mechanism]":
-    """Return the mechanism class of a kind, such as `"laplace"`."""
+    """Return the mechanism class of a kind, such as `"laplace"`; raise PrivotError if unknown."""
     if not isinstance(kind, str) or kind not in _KINDS:
         raise PrivotError(f"mechanism kind {kind!r} is unknown: use one of {', '.join(_KINDS)}")
     return _KINDS[kind]
@@ -249,6 +251,9 @@ def mechanism_kinds(column: Column | None = None) -> "dict[str, type[Mechanism]]
 
 def mechanism_from_dict(description: Mapping[str, Any]) -> "Mechanism":
     """Return the mechanism that `to_dict` described.
+
+    Raises:
+        PrivotError: if the kind is unknown, or the fields are not those of the kind.
 
     Examples:
         >>> from privot.mechanisms import Laplace

@@ -5,43 +5,43 @@ enough for billions of records. The guarantees of the samplers of `privot.mechan
 computational assumption: that these words cannot be distinguished from uniform ones, which would break
 AES.
 
-There is no seed: no draw can be repeated, stored or logged. Each thread owns one stream, so
-that no word is used twice. A stream takes a new key every $2^{32}$ bytes, far below the
-$2^{68}$ bytes at which counter mode departs from random by the birthday bound.
+There is no seed: no draw can be repeated, stored or logged. Each thread has its own stream, so that no
+word is used twice. A stream takes a new key every $2^{32}$ bytes, far below the $2^{68}$ bytes after
+which counter mode can be distinguished from uniform words (the birthday bound).
 
-**Forks.** A child's copy of its parent's stream would repeat the parent's noise, and the difference of
-two people's reports would then be that of their records. So before each use a stream checks that it is
-in the process in which it was keyed (`privot.core.processes`).
+**Forks.** A child process's copy of its parent's stream would repeat the parent's noise, so that the
+difference between two reports would be the difference between the records. So before each use a stream
+checks that it is in the process in which it took its key (`privot.core.processes`).
 
-**Buffers.** Single records take words and noise from buffers that the array code fills: both have the
-same law by the same proof, and no array is made for one number. A buffer belongs to its thread, yields
-each number once, does not depend on any record, and is discarded with the key.
+**Buffers.** Words and noise for single records come from buffers that the array code fills, because an
+array for one number would be slow. Both have the same law by the same proof. A buffer belongs to its
+thread, yields each number once, does not depend on any record, and is discarded with the key.
 
-**Exact rounding** of a random real number is by floats if their error is small enough, else by more
-bits. The samplers of `laplace` and `gaussian` return a sign and the integer nearest to a real magnitude
-$h(|U_1|, …) ≥ −½$ of real uniforms on $(−1, 1)$, $h$ proportional to a public ratio $t$. A 64-bit word
-read as a signed integer $a$ gives the sign of $U ∈ [a, a+1) 2^{−63}$ and the first 63 bits of
-$|U| ∈ [m, m+1) 2^{−63}$: $m = a$, or $−a−1$ (`~a`) if $a$ is negative.
+**Exact rounding.** The samplers of `laplace` and `gaussian` return a sign and the integer nearest to a
+real magnitude $h(|U_1|, …) ≥ −½$, a function of real uniforms on $(−1, 1)$ that is proportional to a
+public ratio $t$. A 64-bit word, read as a signed integer $a$, gives the sign of $U ∈ [a, a+1) 2^{−63}$
+and the first 63 bits of $|U| ∈ [m, m+1) 2^{−63}$, where $m = a$, or $−a−1$ (`~a`) if $a$ is negative.
 
-**Floating-point error.** A sampler computes $h$ in float64 at the middle of the cell of the first 63
-bits and proves that this is within $t · 2^{−39}$ of $h$ everywhere in the cell; without a proof it
-returns NaN. The nearest integer is accepted only if all half-integers are farther away than that: then
-every continuation of the bits has this nearest integer. ($h$ minus its nearest integer is exact in
-floats. The limit ½ − $t · 2^{−39}$ is itself rounded, which matters only for $t < 2^{−15}$, where every
-$h$ with a proof rounds to 0.) Otherwise more bits are drawn until a lower and an upper bound of $h$,
-computed by directed and correctly rounded arithmetic, have the same nearest integer: with probability 1
-after finitely many bits. Drawn bits are never changed, so the result is exact for a real $U$.
+**Floating-point error.** The cell of a draw is the set of all uniforms that begin with its bits. A
+sampler computes $h$ in float64 at the middle of the cell, and proves that this is within $t · 2^{−39}$
+of $h$ everywhere in the cell; without a proof it returns NaN. The nearest integer is accepted only if
+all half-integers are farther away than that, so that every continuation of the bits has this nearest
+integer. ($h$ minus its nearest integer is exact in floats. The limit ½ − $t · 2^{−39}$ is rounded, which
+matters only for $t < 2^{−15}$, where every $h$ with a proof rounds to 0.) Otherwise more bits are drawn
+until a lower and an upper bound of $h$, computed by directed and correctly rounded arithmetic, have the
+same nearest integer, which happens after finitely many bits with probability 1. Drawn bits are never
+changed, so the result is exact for a real $U$.
 
 **Rejection.** A rejected draw has $h = ∞$ and is dropped. The others keep their order, so the first n
-accepted values are independent of how many draws were made.
+accepted values are independent of the number of draws.
 
-**Timing.** The time of a draw depends on the noise (on rejections, and on the exact path, which about
-one draw in $10^5$ takes, for a hundred microseconds) and on the public ratio, never on a record.
+**Timing.** The time of a draw depends on the noise and on the public ratio, never on a record. It is
+longer for rejected draws, and on the exact path, which about one draw in $10^5$ takes, for 100 µs.
 
-**Logarithms.** The proven bounds assume that float64 logarithms are within 4 units in the last place,
-array and scalar code alike (NumPy's vector code and the C libraries in use claim 4 or better).
-`LOG_ERROR_OK` is the result of a test at import against `decimal`, whose `ln` and `sqrt` are correctly
-rounded; if the test fails, every draw takes the slower exact path.
+**Logarithms.** The proven bounds assume that float64 logarithms of array and scalar code are within 4
+units in the last place, as NumPy's vector code and the C libraries in use claim. `LOG_ERROR_OK` is the
+result of a test at import against `decimal`, whose `ln` and `sqrt` are correctly rounded. If the test
+fails, every draw takes the slower exact path.
 
 References:
     NIST SP 800-38A (counter mode); Garfinkel, Leclerc, *Randomness concerns when deploying
@@ -70,7 +70,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Size = int | tuple[int, ...]
 # enclose(prefixes, bits, ratio, context) bounds magnitudes of uniforms in [prefix, prefix + 1)/2^bits,
-# from below or above as `context` rounds.
+# from below if `context` rounds down, from above if it rounds up.
 Enclose = Callable[[list[int], int, Decimal, Context], list[Decimal]]
 
 WORDS = 2**64
@@ -81,12 +81,12 @@ _REKEY_BYTES = 2**32
 _CHUNK_BYTES = 2**17
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
 _BUFFER_SIZE = 128  # numbers drawn at once
-_MAX_BUFFERS = 1024  # a few MB; if there are more, all are discarded
+_MAX_BUFFERS = 1024  # a few MB; all are discarded when there are more
 _BLOCK = 2**15  # numbers drawn at once for arrays: their temporaries fit into a cache
 _PREFIX_BITS = 63  # a word has one more bit, the sign
 _UNIT = 2.0**-_PREFIX_BITS
 _FLOAT_ERROR = 2.0**-39  # allowed error of a magnitude, as a share of the ratio
-_CHECK_POINTS = 96
+_CHECK_POINTS = 96  # logarithms that the test at import compares
 _CHECK_CONTEXT = Context(prec=24)
 
 
@@ -116,7 +116,7 @@ class _Stream(OwnProcess):
 
 
 class _ThreadLocal(threading.local):
-    """Holder of one stream for each thread: `__init__` runs once in every thread."""
+    """One stream for each thread: `__init__` runs once in every thread."""
 
     def __init__(self) -> None:
         self.stream = _Stream()
@@ -134,7 +134,7 @@ def _stream() -> _Stream:
 
 
 def random_words(count: int, out: Words | None = None) -> Words:
-    """Draw uniform 64-bit words, shape (count,); into `out` (contiguous uint64) when given."""
+    """Draw uniform 64-bit words (count,), into `out` (contiguous uint64) if given."""
     if out is None:
         out = np.empty(count, np.uint64)
     if count:
@@ -143,7 +143,7 @@ def random_words(count: int, out: Words | None = None) -> Words:
 
 
 def take_buffered(count: int, draw: Callable[..., NDArray[Any]], *arguments: float) -> list[int]:
-    """Take `count` numbers from the buffer that draw(number, *arguments) fills: 0.3 µs each."""
+    """Take `count` numbers, 0.3 µs each, from a buffer that draw(size, *arguments) fills."""
     buffers = _stream().buffers
     buffer = buffers[draw, arguments]
     while len(buffer) < count:
@@ -173,7 +173,7 @@ def uniform_below(bound: int) -> int:
 
 
 def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
-    """Draw uniform integers 0 … bound−1, shape (count,), by the same rejection."""
+    """Draw uniform integers 0 … bound−1, shape (count,), by the rejection of `uniform_below`."""
     words = random_words(count)
     limit = WORDS - WORDS % bound
     if limit < WORDS:
@@ -185,14 +185,14 @@ def uniforms_below(bound: int, count: int) -> NDArray[np.int64]:
 def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
     r"""Return the number $L = ⌊2^{64} s / (e^ε i + o)⌋ + 1$ of words for s of the unlikely outcomes.
 
-    $L ≥ 2^{64} s / (e^ε i + o)$. All o unlikely outcomes take o/s times L words, so at most
-    $e^ε i L / s$ words remain for the i likely ones: the likelihood ratio is at most $e^ε$.
+    All o unlikely outcomes take o/s times L words. Since $L ≥ 2^{64} s / (e^ε i + o)$, at most
+    $e^ε i L / s$ words remain for the i likely ones, so the likelihood ratio is at most $e^ε$.
 
     Arguments:
-        epsilon: ε.
-        inside: Number i of outcomes whose likelihood is e^ε times as large.
-        outside: Number o of all other outcomes.
-        share: Number s of the other outcomes that share L words.
+        epsilon: Privacy loss ε.
+        inside: Number i of likely outcomes.
+        outside: Number o of unlikely outcomes.
+        share: Number s of unlikely outcomes that share L words.
     """
     power = EXACT.next_minus(EXACT.exp(Decimal(epsilon)))
     total = EXACT.next_minus(EXACT.add(EXACT.multiply(power, inside), outside))
@@ -201,9 +201,9 @@ def words_outside(epsilon: float, inside: int, outside: int, share: int) -> int:
 
 
 def skip_taken(ranks: Integers, taken: Integers) -> Integers:
-    """Return, for each row, integer number `ranks` (n,) of those from 0 on that are not in `taken`.
+    """Return (n,) the integers ≥ 0 of rank `ranks` (n,), from 0, among those not in a row of `taken`.
 
-    `taken` (n, w) holds increasing integers in each row.
+    The rows of `taken` (n, w) increase.
     """
     before = taken - np.arange(taken.shape[1])  # number of untaken integers below each taken one
     return ranks + (before <= ranks[:, None]).sum(axis=1)
@@ -221,23 +221,20 @@ def dyadic(numerator: int, bits: int) -> Decimal:
 
 
 def outward(nearest: Decimal, context: Context) -> Decimal:
-    """Return a bound, lower or upper as `context` rounds, of a number rounded to `nearest`."""
+    """Return the neighbor of `nearest` that bounds the exact number in `context`'s direction."""
     if context.rounding == ROUND_FLOOR:
         return context.next_minus(nearest)
     return context.next_plus(nearest)
 
 
 def negative_log(numerator: int, bits: int, context: Context) -> Decimal:
-    r"""Bound $−\ln(\text{numerator}/2^{\text{bits}}) ≥ 0$ from below or above, as `context` rounds.
-
-    A numerator of 0 gives infinity.
-    """
+    """Bound −ln(numerator/2^bits) ≥ 0 from below or above, as `context` rounds; ∞ for numerator 0."""
     # `ln` rounds to nearest in every context, and the change of sign is exact.
     return max(Decimal(0), outward(context.minus(context.ln(dyadic(numerator, bits))), context))
 
 
 def _log_error_ok() -> bool:
-    """Test that float64 logarithms on [2^−24, 1) are within 4 ulp, array and scalar code alike."""
+    """Test that float64 logarithms of array and scalar code on [2^−24, 1) are within 4 ulp."""
     steps = np.arange(_CHECK_POINTS)
     small = np.exp2(-24.0 * (steps + 0.37) / _CHECK_POINTS)
     # Near 1 the logarithm is small, and its relative error matters.
@@ -269,10 +266,7 @@ def cell_middles(words: Integers) -> Floats:
 
 
 def round_with_more_bits(prefixes: list[int], ratio: float, enclose: Enclose) -> list[float]:
-    """Return the integers nearest to the magnitudes of uniforms whose first 63 bits are `prefixes`.
-
-    More bits are drawn until the lower and upper bounds of `enclose` have the same nearest integers.
-    """
+    """Return the integers nearest to magnitudes of uniforms whose first 63 bits are `prefixes`."""
     scale, bits = Decimal(ratio), _PREFIX_BITS
 
     def nearest(context: Context) -> list[float]:
@@ -309,7 +303,7 @@ def round_exactly(words: Integers, value: Floats, ratio: float, enclose: Enclose
 
 
 def fill_array(size: Size, ratio: float, draw: Callable[[int, float], Floats]) -> Integers:
-    """Fill an array of shape `size` by draw(count, ratio), which may return more or fewer values."""
+    """Fill an array of shape `size` by draw(count, ratio), which may return any number of values."""
     ratio, out = check_ratio(ratio), np.empty(size, np.int64)
     flat, filled = out.reshape(-1), 0
     while filled < flat.size:

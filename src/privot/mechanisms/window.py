@@ -1,26 +1,26 @@
 r"""The window mechanism (square wave, disk): reports near the record are e^ε times as likely as others.
 
-In unit coordinates, on a grid of N steps: a record of d coordinates is rounded to its cell x, and its
-**window** $W(x) = \{y : ‖y − x‖_2 ≤ r\}$, r in cells, has the same number m of cells for all records,
-inside the K report cells. `privot.mechanisms.window_cells` draws with integers, whose rounding never
-increases ε. Then
+A record of d unit coordinates is rounded to its cell x on a grid of N steps. Its **window** is
+$W(x) = \{y : ‖y − x‖_2 ≤ r\}$, with the radius r in cells. The windows of all records have the same
+number m of cells, and lie inside a set of K report cells. A report y has the probability
 
 $$ P(y | x) = a \text{ if } y ∈ W(x), \text{ else } b, \qquad a m + b (K − m) = 1, \quad a ≤ e^ε b, $$
 
 so the likelihood ratio of any two records is at most $e^ε$. In one dimension this is the square wave,
 in two the disk. In a `product`, each coordinate has its own window, at ε/d.
+`privot.mechanisms.window_cells` draws with integers, whose rounding never increases ε.
 
-**Missing values** are one additional record, whose window consists of m additional cells that are all
-written as one symbol. So any two records have windows of m among K + m cells.
+**Missing values** are one additional record, whose window consists of m additional cells that all have
+the same report. So every record has a window of m among K + m cells.
 
-**Curves.** A point of a known curve is represented by its arc length, with a window of arc lengths.
+**Curves.** A point of a known curve is represented by its arc length, and windows contain arc lengths.
 
 **Privacy review.** Adjacency: any two records, missing or not. All random numbers are drawn for every
 record, before the record is read; the record enters by one addition. The sampler receives only the
 record's cell, so the guarantee holds for any two raw values. A value outside the domain is refused:
 columns must project it.
 
-The likelihood is constant in x inside the window, so it has no gradient in a point: a fit estimates a
+Inside the window the likelihood is constant in x, so it has no gradient. A fit therefore estimates a
 distribution over cells or bins.
 
 References:
@@ -31,7 +31,7 @@ References:
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,18 +53,11 @@ _MAX_EPSILON = 40.0  # beyond, hardly any of the 2^64 words lead outside the win
 _CHUNK = 2**15  # reports drawn at once
 
 
-class _Geometry(NamedTuple):
-    """Set of a domain's records; on a curve they have one coordinate, the arc length."""
-
-    dimension: int
-    area: Area | None
-    non_negative: bool
-
-
-def _geometry(domain: Domain) -> _Geometry:
+def _geometry(domain: Domain) -> tuple[int, Area | None, bool]:
+    """Return records' number of coordinates and area, and whether no coordinate is negative."""
     if domain.area == "curve":
-        return _Geometry(1, "curve", False)
-    return _Geometry(domain.dimension, domain.area, not domain.symmetric)
+        return 1, "curve", False  # a record is an arc length
+    return domain.dimension, domain.area, not domain.symmetric
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ class Window(Mechanism, kind="window"):
         steps: Number N of steps of the grid, a power of two.
         radius: Radius r of the window, in cells.
         shape: `"ball"` for one window, `"product"` for one window for each coordinate.
-        area: Set of the records; on a curve they are one number from −1 to 1.
+        area: Set of the records; a record on a curve is one number from −1 to 1.
         non_negative: Whether records have no negative coordinate.
         nullable: Whether records may be missing; records and reports are then (n, d+1).
 
@@ -107,28 +100,28 @@ class Window(Mechanism, kind="window"):
         if self.shape == "product" and (self.area != "box" or self.nullable):
             raise PrivotError("shape is 'product': give a 'box' as area, and not nullable")
         hold_count(self, "dimension", 3)
-        for name in ("steps", "radius"):  # which the cells check, and hold as Python's integers
+        for name in ("steps", "radius"):  # as `WindowCells` checks and converts them
             object.__setattr__(self, name, getattr(self._grid, name))
 
     @classmethod
     def unfit(cls, column: Column) -> str:
-        """See `Mechanism`: not for more than 3 coordinates, nor numbers with spikes."""
+        """See `Mechanism`: not for more than 3 coordinates, nor for numbers with spikes."""
         domain, bins = column.domain, column.alphabet
         if domain is None or (isinstance(bins, Bins) and bins.spikes):
             return "it is for places and numbers without spikes: use 'laplace'"
-        if _geometry(domain).dimension > 3 or domain.area is None:
+        dimension, area, _ = _geometry(domain)
+        if dimension > 3 or area is None:
             return "it is for at most 3 coordinates in a box or ball, and for curves: use 'laplace'"
         return ""
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Self:
-        """Return the window for the column's domain."""
         assert column.domain is not None
         return cls.for_domain(column.domain, epsilon, nullable=column.nullable)
 
     @classmethod
     def for_domain(cls, domain: Domain, epsilon: float, *, nullable: bool = False) -> Self:
-        """Return the window of `window_plan`, at ε or 40 if that is less."""
+        """Return the window of `window_plan` for a domain, at min(ε, 40)."""
         d, area, non_negative = _geometry(domain)
         assert area is not None
         epsilon = min(epsilon, _MAX_EPSILON)
@@ -143,7 +136,6 @@ class Window(Mechanism, kind="window"):
         return np.hstack([np.where(missing, 0.0, points), missing]) if self.nullable else points
 
     def report_domain(self, domain: Domain) -> Domain:
-        """See `Mechanism`: the domain itself, or the interval of a curve's arc lengths."""
         return domain.line if isinstance(domain, Polyline) else domain
 
     def places(self, records: Array, domain: Domain) -> Array:
@@ -151,15 +143,13 @@ class Window(Mechanism, kind="window"):
         return unit.at(from_unit(unit.line, records)) if isinstance(unit, Polyline) else records
 
     def fits(self, column: Column) -> bool:
-        """Return whether domain and missing values of the column are those of this window."""
         if column.domain is None or self.unfit(column):
             return False
-        own = _Geometry(self.dimension, self.area, self.non_negative)
-        return own == _geometry(column.domain) and self.nullable == column.nullable
+        geometry = (self.dimension, self.area, self.non_negative)
+        return geometry == _geometry(column.domain) and self.nullable == column.nullable
 
     @property
     def flagged(self) -> bool:
-        """Whether a value may be missing."""
         return self.nullable
 
     @cached_property
@@ -170,38 +160,37 @@ class Window(Mechanism, kind="window"):
 
     @cached_property
     def _mixture(self) -> WindowMixture:
-        """Draws and probabilities of one window; in a product, of each window at ε/d, rounded down."""
+        """Sampler of one window; in a product, each window has ε/d, rounded down."""
         ball = self.shape == "ball"
         epsilon = self.epsilon if ball else math.nextafter(self.epsilon / self.dimension, 0.0)
         return WindowMixture(self._grid, epsilon, self.nullable)
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """Probabilities of one cell inside the window, and of one outside."""
+        """Probabilities a and b of one cell inside the window, and of one outside."""
         return self._mixture.probabilities
 
     def form(self, column: Column) -> Form:
-        """See `Mechanism`: the likelihood given a bin for numbers, else that given a cell."""
+        """See `Mechanism`: the likelihood given a bin if the column holds numbers, else given a cell."""
         form = self.point_form(column)
         return form.by_bins(column) if column.is_number else form
 
     def point_form(self, column: Column) -> WindowForm:
-        """Return the likelihood given a record's cell."""
         inside, outside = self.probabilities
         d, steps, radius = self.dimension, self.steps, self.radius
         return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
 
     def attenuation(self, frequencies: Array) -> Array:
-        """See `Mechanism`; in a product, the factors of all windows are multiplied."""
+        """See `Mechanism`: in a product, the product of the factors of all windows."""
         by_window = frequencies.reshape(-1, self._grid.dimension)
         factors = np.where((by_window == 0).all(axis=1), 1.0, self._mixture.attenuation(by_window))
         return factors.reshape(len(frequencies), -1).prod(axis=1)
 
     def privatize(self, x: Array) -> Array:
-        """Draw reports in unit coordinates, on the grid; last axis d, or d+1 with a flag.
+        """Draw reports (…, d), or (…, d+1) with a flag, on the grid in unit coordinates.
 
         Raises:
-            PrivotError: if a value lies outside the domain or is not a number.
+            PrivotError: if a value lies outside the domain or is not a number, or a flag not 0 or 1.
         """
         x = np.asarray(x, np.float64)
         rows = x.reshape(-1, x.shape[-1])
@@ -218,12 +207,12 @@ class Window(Mechanism, kind="window"):
             flags = x[:, self.dimension]
             missing = flags == 1.0
             if not (missing | (flags == 0.0)).all():
-                raise PrivotError("x has a flag that is neither 0 nor 1: mark what is missing")
+                raise PrivotError("x has a flag that is neither 0 nor 1: give 1 if missing")
         in_box = np.abs(points) <= 1  # False for NaN
-        own = self._cells(np.where(in_box, points, 0.0)).reshape(-1, cells.dimension)
-        if not in_box.all() or not (cells.is_box or cells.is_record_cell(own).all()):
+        records = self._cells(np.where(in_box, points, 0.0)).reshape(-1, cells.dimension)
+        if not in_box.all() or not (cells.is_box or cells.is_record_cell(records).all()):
             raise PrivotError("x has a value outside its domain: project it to the domain")
-        return self._points(self._mixture.report(cells.number(own), missing))
+        return self._points(self._mixture.report(cells.number(records), missing))
 
     def program(self, column: Column) -> dict[str, Any] | None:
         """See `Mechanism`: for boxes and ℓ2 balls only."""
@@ -232,24 +221,24 @@ class Window(Mechanism, kind="window"):
         return self._mixture.program | {"blocks": self.dimension // self._grid.dimension}
 
     def of_device(self, answers: NDArray[np.int64]) -> Array:
-        """See `Mechanism`: points of cell numbers; invalid ones become −1, no report cell's number."""
+        """See `Mechanism`: the points of cell numbers; invalid numbers become −1, of no report cell."""
         return self._points(np.where(answers > self._mixture.symbol, -1, answers).ravel())
 
     def _points(self, numbers: Integers) -> Array:
-        """Return reports (n, d), or (n, d+1) with a flag, of cell numbers (n · windows,)."""
+        """Return the reports (n, d), or (n, d+1) with a flag, of cell numbers (n · windows,)."""
         return self._mixture.points(numbers).reshape(-1, self.dimension + self.nullable)
 
     def _cells(self, x: Array) -> Integers:
-        """Return cells (…, windows, coordinates of a window) of points (…, d) in unit coordinates."""
+        """Return the cells (…, windows, coordinates of a window) of points (…, d)."""
         cells, per_window = self._grid.nearest(x[..., : self.dimension]), self._grid.dimension
         return cells.reshape(*cells.shape[:-1], self.dimension // per_window, per_window)
 
     def log_likelihood(self, y: Array, x: Array) -> Array:
-        """Evaluate $\\ln P(y | x)$ of possible reports; a flagged one has the m cells of its symbol."""
+        """See `Mechanism`: of possible reports; a flagged report is any of m cells."""
         y, x = np.asarray(y, np.float64), np.asarray(x, np.float64)
-        gap = self._cells(y) - self._cells(x)
+        offset = self._cells(y) - self._cells(x)
         log_inside, log_outside = np.log(self.probabilities)
-        near = np.asarray((gap**2).sum(axis=-1) <= self.radius**2)
+        near = np.asarray((offset**2).sum(axis=-1) <= self.radius**2)
         if not self.nullable:
             return np.asarray(np.where(near, log_inside, log_outside).sum(axis=-1))
         flagged, missing = y[..., -1] == 1, x[..., -1] == 1
@@ -262,8 +251,8 @@ class Window(Mechanism, kind="window"):
     ) -> tuple[Array, Array]:
         """See `Mechanism`: cells of the flag, if there is one, then of each coordinate."""
         present = np.ones(len(x), bool) if not self.nullable else x[:, -1] == 0
-        cells, own = self._cells(reports), self._cells(x)
-        ends = self._mixture.probability_cells(cells, own, present[:, None])
+        cells, records = self._cells(reports), self._cells(x)
+        ends = self._mixture.probability_cells(cells, records, present[:, None])
         low, high = (end.reshape(len(x), self.dimension) for end in ends)
         if not self.nullable:
             return low, high
@@ -273,7 +262,7 @@ class Window(Mechanism, kind="window"):
         return low, np.hstack([np.where(flagged, 1.0, high), np.where(flagged, p_flag, 1.0)])
 
     def impossible(self, reports: Array) -> NDArray[np.bool_]:
-        """Return a mask (n,) of reports that are no report cell, or have a flag other than 0 or 1."""
+        """See `Mechanism`: reports outside the report cells, or with a flag other than 0 or 1."""
         bounded = np.asarray((np.abs(reports) <= 2.0**32).all(axis=1))  # False for NaN
         reports = np.where(bounded[:, None], reports, 0.0)
         possible = self._grid.is_report_cell(self._cells(reports)).all(axis=1)
@@ -283,18 +272,15 @@ class Window(Mechanism, kind="window"):
         return ~(bounded & possible)
 
     def to_grid(self, y: Array) -> Array:
-        """See `Mechanism`: the points of the cells nearest to `y`."""
         y = np.asarray(y, np.float64)
         points = self._grid.units(self._grid.nearest(y[:, : self.dimension]))
         return np.hstack([points, y[:, self.dimension :]])
 
     def guarantee(self, domain: Domain | None = None, delta: float = 0.0) -> PureDP:
-        """Return ε between any two records."""
         return PureDP(self.epsilon)
 
     @property
     def report_law(self) -> ReportLaw | None:
-        """See `Mechanism`: a record supports the cells of its window; unknown for a product."""
         if self.shape == "product":
             return None
         return ReportLaw.of_sets(self.epsilon, self._grid.window_size, self._mixture.total)

@@ -1,8 +1,8 @@
 r"""Cells of the window mechanism on an integer grid: geometry, width, draws and likelihood.
 
-The coordinates of a record are cells $j ∈ 0 … N$ of a public grid, at −1 + 2j/N in unit coordinates. The
-**window** of a record is the set of cells within ℓ2 distance r of it, in cells. **Report cells** are a
-finite set that contains every window:
+The cell of a record has integer coordinates j = 0 … N, at −1 + 2j/N in unit coordinates. The **window**
+of a record is the set of cells within ℓ2 distance r of its cell. **Report cells** are a finite set that
+contains every window. They are the cells y that satisfy, for a
 
 - box: $−r ≤ y_i ≤ N + r$;
 - ℓ2 ball: also $‖2y − N‖_2 ≤ N + 2 + 2r$: rounding moves a point by $\sqrt d / 2 < 1$ cell;
@@ -10,9 +10,9 @@ finite set that contains every window:
 - the non-negative part of a ball: also $y_i ≥ N/2 − r$.
 
 Record cells satisfy the same conditions with r = 0, so by the triangle inequality every window consists
-of report cells. Each cell has a **number**, whose digits are its coordinates plus r, the first one being
-the highest, in a base that no window exceeds. So the number of record + offset is the sum of both
-numbers, and numbers are in lexicographic order of the coordinates.
+of report cells. The **number** of a cell has the digits $y_i + r$, the first one the highest, in the
+base N + 2r + 1. So the cell record + offset has the sum of the record's number and a number of the
+offset, and numbers have the lexicographic order of the coordinates.
 """
 
 import math
@@ -32,7 +32,7 @@ from privot.schema.domains import Array
 Mask = NDArray[np.bool_]
 Area = Literal["box", "l1_ball", "l2_ball", "curve"]
 
-_MAX_CELLS = 2**26  # so that the product m K of draws is below 2^52, and memory is bounded
+_MAX_CELLS = 2**26  # bounds the memory, and the product m K of draws by 2^52
 _MIN_RADIUS_CELLS = 8  # if the finest grid allows it
 # Coarsest and finest number of steps of the grid, by dimension.
 _STEPS = {1: (2**10, 2**14), 2: (2**8, 2**9), 3: (2**6, 2**7)}
@@ -49,7 +49,7 @@ class WindowPlan(NamedTuple):
 
 
 def window_plan(dimension: int, epsilon: float) -> WindowPlan:
-    r"""Choose grid and window for reports at ε.
+    r"""Choose the grid and the window of reports with `dimension` coordinates, 1 to 3, at ε.
 
     **One coordinate.** For a uniform record, and neglecting edges, a window that is a share τ of all
     report cells has the mutual information
@@ -60,11 +60,12 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     which is the square wave's width (Li et al. 2020; see `window`). For ε > 5 the width is that of
     ε = 5, since then the number of reports limits the accuracy, not the width.
 
-    **Disks and balls.** W₂ weighs a frequency k by $|k|^{−2}$; mutual information does not. On public
-    synthetic clusters and filaments (`python -m studies reports.windows`), the radius of least W₂, in
-    unit coordinates, is about $0.9 / ε$ in the plane and $1.6 / ε$ in space, for ε from 1 to 8 and 10⁴
-    to 2·10⁶ reports; a radius a third smaller or larger costs up to 12 %. A product of windows, at ε/d
-    each, has 1.3 to 1.6 times the error, at any width, and a mixture of radii is no better than one.
+    **Disks and balls.** The Wasserstein distance W₂ weighs a frequency k by $|k|^{−2}$, which mutual
+    information does not. On public synthetic clusters and filaments (`python -m studies
+    reports.windows`), the radius of least W₂, in unit coordinates, is about $0.9 / ε$ in two and
+    $1.6 / ε$ in three dimensions, for ε from 1 to 8 and 10⁴ to 2·10⁶ reports. A radius that is a third
+    smaller or larger increases W₂ by up to 12 %. A product of windows of any width, at ε/d each, has 1.3
+    to 1.6 times the error. A mixture of radii is no better than one radius.
 
     >>> window_plan(1, 1.0)
     WindowPlan(steps=1024, radius=262)
@@ -87,7 +88,7 @@ def coarsest_plan(dimension: int, radius: float) -> WindowPlan:
 
 
 def best_window_share(epsilon: float) -> float:
-    """Return τ*, the share with the most mutual information: ½ − ε/6 + … for small ε."""
+    """Return the share τ* of `window_plan`; it is ½ − ε/6 + … for small ε."""
     if epsilon < 2.0**-12:  # the formula would cancel
         return 0.5 - epsilon / 6
     power = math.expm1(epsilon)
@@ -108,7 +109,7 @@ class WindowCells:
         dimension: Number d of coordinates.
         steps: Number N of steps of the grid.
         radius: Radius r of windows, in cells.
-        area: Set of the records; on a curve they are one number from −1 to 1.
+        area: Set of the records; a record on a curve is one number from −1 to 1.
         non_negative: Whether records have no negative coordinate.
     """
 
@@ -139,7 +140,7 @@ class WindowCells:
         return self.base**self.dimension
 
     def units(self, cells: Integers) -> Array:
-        """Return unit coordinates of cells."""
+        """Return the unit coordinates of cells."""
         return np.asarray(cells * (2 / self.steps) - 1.0)
 
     def nearest(self, x: Array) -> Integers:
@@ -167,12 +168,12 @@ class WindowCells:
 
     @cached_property
     def number_offsets(self) -> Integers:
-        """Numbers (m,) of a window's cells minus the record's number, in increasing order."""
+        """Numbers (m,) of a window's cells minus the record's number, increasing."""
         return self.number(self.offsets) - self.number(np.zeros(self.dimension, np.int64))
 
     @cached_property
     def offsets(self) -> Integers:
-        """Window (m, d) of cell 0, in lexicographic order."""
+        """Cells (m, d) of the window of cell 0, in lexicographic order."""
         return window_offsets(self.dimension, self.radius)
 
     @property
@@ -187,7 +188,7 @@ class WindowCells:
 
     @cached_property
     def report_numbers(self) -> Integers | None:
-        """Numbers of the report cells, in increasing order; None if all cells are report cells."""
+        """Numbers (K,) of the report cells, increasing; None if all cells are report cells."""
         if self.is_box:
             return None
         axis = np.arange(self.base) - self.radius
@@ -237,9 +238,9 @@ class WindowCells:
 class WindowMixture:
     r"""The window mechanism as a mixture: a uniform cell of the window, or a uniform report cell.
 
-    With m of K report cells in a window, and $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, a 64-bit word
-    below L gives a uniform cell of all K, any other a uniform cell of the window. So a cell has the
-    probability $b = L / (2^{64} K)$ outside and $a = b + (1 − L/2^{64}) / m$ inside, and
+    A window contains m of K report cells. With $L = ⌊2^{64} K / (e^ε m + K − m)⌋ + 1$, the report is a
+    uniform cell of all K if a 64-bit word is below L, else a uniform cell of the window. So a cell has
+    the probability $b = L / (2^{64} K)$ outside, $a = b + (1 − L/2^{64}) / m$ inside, and
 
     $$ \frac ab = 1 + \frac{2^{64} − L}{L} \frac Km
        ≤ 1 + \Big( \frac{e^ε m + K − m}{K} − 1 \Big) \frac Km = e^ε. $$
@@ -247,11 +248,8 @@ class WindowMixture:
     The mean report of a record x, $a \sum_{W(x)} y + b \sum_{y ∉ W(x)} y = b \sum y + (a − b) m x$, is
     affine in x.
 
-    **Missing values** have a window of m additional cells, which K includes; all of these cells are
-    written as one symbol, the cell number `symbol`.
-
     **Privacy review.** A report cell, a window offset and the word are drawn for every record, before
-    the record is read: draws, rejections and their time do not depend on it.
+    the record is read. So draws, rejections and their time do not depend on the record.
 
     Arguments:
         cells: Record cells and report cells.
@@ -265,7 +263,7 @@ class WindowMixture:
 
     @property
     def symbol(self) -> int:
-        """Cell number of a missing value."""
+        """Common number of the m additional cells of a missing value (see `window`)."""
         return self.cells.number_limit
 
     @cached_property
@@ -275,14 +273,14 @@ class WindowMixture:
 
     @cached_property
     def words(self) -> tuple[int, int]:
-        """Numbers of 64-bit words that lead to a cell of the window, and to any report cell."""
+        """Numbers $2^{64} − L$ of words that give a cell of the window, and L that give any cell."""
         size = self.cells.window_size
         anywhere = words_outside(self.epsilon, size, self.total - size, self.total)
         return WORDS - anywhere, anywhere
 
     @cached_property
     def probabilities(self) -> tuple[float, float]:
-        """Probabilities of one cell inside the window, and of one outside."""
+        """Probabilities a and b of one cell inside the window, and of one outside."""
         near, anywhere = self.words
         outside = anywhere / WORDS / self.total
         return outside + near / WORDS / self.cells.window_size, outside
@@ -294,7 +292,7 @@ class WindowMixture:
         return {"draw": "window"} | asdict(self.cells) | law
 
     def report(self, records: Integers, missing: Mask | None) -> Integers:
-        """Draw report numbers (n,) for record numbers (n,), some of which may be `missing`."""
+        """Draw report numbers (n,) for record numbers (n,); `missing` (n,) marks missing records."""
         offsets, anywhere = self.draw(len(records))
         inside = random_words(len(records)) >= np.uint64(self.words[1])
         near = records + offsets
@@ -303,7 +301,7 @@ class WindowMixture:
         return np.where(inside, near, anywhere)
 
     def points(self, numbers: Integers) -> Array:
-        """Return unit coordinates (n, d) of cell numbers, and flags if some may be missing."""
+        """Return the unit coordinates (n, d), or (n, d+1) with a flag, of cell numbers (n,)."""
         if not self.nullable:
             return self.cells.units(self.cells.cells(numbers))
         missing = numbers == self.symbol
@@ -312,11 +310,9 @@ class WindowMixture:
         return np.hstack([points, missing[:, None]])
 
     def draw(self, count: int) -> tuple[Integers, Integers]:
-        """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells.
-
-        Both come from the same uniform integer below m K, since a report uses only one of them.
-        """
+        """Draw uniform window offsets (n,), and numbers (n,) of uniform report cells."""
         window_size = self.cells.window_size
+        # One uniform integer gives an offset and a cell, because a report uses only one of these.
         uniform = uniforms_below(window_size * self.total, count)
         index = uniform % self.total
         # The last indices are the cells of a missing value, which all have the number `symbol`.
@@ -328,12 +324,12 @@ class WindowMixture:
 
     @cached_property
     def _answer_numbers(self) -> Integers | None:
-        """Numbers of the report cells, then `symbol`; None if all cells are report cells."""
+        """Numbers (K + 1,) of the report cells, then `symbol`; None if all cells are report cells."""
         numbers = self.cells.report_numbers
         return None if numbers is None else np.append(numbers, self.symbol)
 
     def attenuation(self, frequencies: Array) -> Array:
-        r"""Return $(a − b) \sum_{k ∈ W(0)} e^{i⟨ω, k⟩}$ of frequencies ω (k, d), up to discretization.
+        r"""Return $(a − b) \sum_{y ∈ W(0)} e^{i⟨ω, y⟩}$ (k,) for frequencies ω (k, d).
 
         The sum is approximated by the integral over a ball of volume m and radius r, which is m times
         $Γ(\tfrac d2 + 1) (2/z)^{d/2} J_{d/2}(z)$ with z = ‖ω‖ r.
@@ -349,8 +345,8 @@ class WindowMixture:
     def variance(self) -> float:
         r"""Return the largest variance, over all records, of a coordinate's affine unbiased estimate.
 
-        With s = (a − b) m, the slope of the mean report, the estimate is $(y_1 − b \sum k_1) / s$. Sums
-        are over report cells k, whose coordinates are relative to the middle of the grid.
+        The estimate is $(y_1 − b \sum k_1) / s$, with s = (a − b) m the slope of the mean report, a sum
+        over all report cells k, and coordinates relative to the middle of the grid.
         """
         cells, (inside, outside) = self.cells, self.probabilities
         excess = inside - outside
@@ -369,10 +365,10 @@ class WindowMixture:
     def probability_cells(
         self, reports: Integers, records: Integers, present: Mask
     ) -> tuple[Array, Array]:
-        """Return the ends (…, d) of each coordinate's cell of (0, 1), given the coordinates before it.
+        """Return the ends (…, d) of the `Mechanism.probability_cells` of each coordinate.
 
-        The cells that agree in their first coordinates are a *block*: their numbers are consecutive, so
-        that two searches count the report cells and the window's cells of a block.
+        Cells that agree in their first coordinates form a *block*. Their numbers are consecutive, so
+        two searches count the report cells, and the window's cells, of a block.
 
         Arguments:
             reports: Cells (…, d) of reports.
@@ -384,7 +380,7 @@ class WindowMixture:
         excess = (inside - outside) * present
 
         def mass(low: Integers, high: Integers) -> Array:
-            """Probability of the cells with numbers from `low` to `high` − 1."""
+            """Return the probability of the cells with numbers from `low` to `high` − 1."""
             near = np.searchsorted(cells.number_offsets, high - record)
             near -= np.searchsorted(cells.number_offsets, low - record)
             return outside * (cells.rank(high) - cells.rank(low)) + excess * near

@@ -1,35 +1,35 @@
 """Noise scale from (ε, δ), and (ε, δ) from noise scale: Gaussian, Laplace, randomized response.
 
-**Gaussian.** y = x + N(0, σ²I). Between two inputs at ℓ2 distance Δ the privacy loss is Gaussian, and
-the smallest δ for a given ε is (Balle, Wang 2018, Theorem 8), with Φ the normal distribution function,
+**Gaussian.** Let y = x + N(0, σ²I). For two inputs at ℓ2 distance Δ, with Φ the normal distribution
+function, the smallest δ at a given ε is (Balle, Wang 2018, Theorem 8)
 
-    δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ),
+    δ(ε) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ).
 
-increasing in Δ, so the worst case is the largest ℓ2 distance between neighbors: for local
-privacy the **diameter** of the domain (2r for a ball of radius r), rounding to the grid
-included. Rounding the noised value to a public grid is post-processing and changes nothing.
+It increases in Δ, so the worst case is the largest ℓ2 distance between neighbors. For local privacy this
+is the **diameter** of the domain (2r for a ball of radius r), after rounding of the records to the grid.
+Rounding of the noised value to a public grid is post-processing and changes nothing.
 
-**Stable evaluation.** Put m = Δ/σ and u = ε/m − m/2. Because e^ε φ(u+m) = φ(u),
+**Stable evaluation.** Put m = Δ/σ and u = ε/m − m/2. Because e^ε φ(u+m) = φ(u), with the normal density
+φ,
 
     δ = φ(u) (R(u) − R(u+m)) = φ(u) ∫_u^{u+m} (1 − x R(x)) dx,   R(x) = Φ(−x)/φ(x) (Mills' ratio),
 
-so e^ε and tiny δ appear as logarithms only. The difference is used unless it would cancel; then the
-integral is (Gauss–Legendre, m < ½). A bound on the relative rounding error of about 1e-13 is
-added, so that every result errs on the safe side: δ up, ε up, σ up.
+so e^ε and tiny δ appear as logarithms only. Where the difference would cancel (m < ½), the integral is
+computed, by Gauss–Legendre quadrature. A bound on the relative rounding error, of about 1e-13, is added,
+so that every result errs on the safe side: δ, ε and σ are rounded up.
 
-**Laplace.** y = x + s with s_j independent, density ∝ e^(−|s|/b). For two inputs x, x′ the
-likelihood ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), attained for y beyond x. So
-the mechanism is ε-DP exactly for ε = Δ/b, where Δ is the largest ‖x−x′‖₁ between neighbors: for local
-privacy the diameter of the domain again. The same holds for discrete Laplace noise on a grid (Dwork,
-McSherry, Nissim, Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
+**Laplace.** Let y = x + s with independent s_j of density ∝ e^(−|s|/b). For two inputs x, x′ the
+likelihood ratio at any y is e^((‖y−x′‖₁ − ‖y−x‖₁)/b) ≤ e^(‖x−x′‖₁/b), with equality for y beyond x. So
+the least ε is Δ/b, where Δ is the largest ‖x−x′‖₁ between neighbors, which for local privacy is the
+diameter of the domain. The same holds for discrete Laplace noise on a grid (Dwork, McSherry, Nissim,
+Smith 2006; Ghosh, Roughgarden, Sundararajan 2009).
 
-**Randomized response.** With probability p the true category is reported, otherwise one of the other
-k−1, uniformly. P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1): the likelihood ratio of two records is
-p(k−1)/(1−p), its inverse, or 1. So the mechanism is ε-DP exactly for ε = |log(p(k−1)/(1−p))|, and
-p = e^ε/(e^ε + k − 1) spends ε (Warner 1965; Kairouz, Oh, Viswanath 2014).
+**Randomized response.** The true category is reported with probability p, else one of the other k−1,
+uniformly. As P(y | x=y) = p and P(y | x≠y) = (1−p)/(k−1), the likelihood ratio of two records is
+p(k−1)/(1−p), its inverse, or 1. So the least ε is |log(p(k−1)/(1−p))|, which p = e^ε/(e^ε + k − 1)
+attains (Warner 1965; Kairouz, Oh, Viswanath 2014).
 
-Results are rounded to the safe side (scale up, p down, ε up) in exact rational arithmetic; logarithms
-are taken in 50-digit decimals.
+Scales and ε are rounded up, and p down, in exact rational arithmetic, with logarithms of 50 digits.
 """
 
 import math
@@ -39,12 +39,12 @@ from fractions import Fraction
 from privot.core.errors import PrivotError, require_count, require_finite
 from privot.privacy.rounding import bracket, divide_up, require_delta, round_up
 
-_MOST_EPSILON, _MOST_RATIO = 1e6, 1e100  # far above any useful guarantee, and still evaluated well
+_MOST_EPSILON, _MOST_RATIO = 1e6, 1e100  # far above any useful guarantee, and still accurate
 _DIGITS = 50  # decimal digits of logarithms
 _UNIT = 2.0**-52  # relative distance of neighboring floats, the unit of bounds on rounding errors
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# Nodes > 0, whose negatives are nodes too, and weights of the ten-point Gauss–Legendre rule on [−1, 1]:
-# exact to 1e-20 for the integrand over m < ½.
+# Positive nodes, whose negatives are nodes, too, and weights of the ten-point Gauss–Legendre rule on
+# [−1, 1], whose error is below 1e-20 for the integrand over m < ½.
 _NODES_AND_WEIGHTS = (
     (0.1488743389816312, 0.2955242247147529),
     (0.4333953941292472, 0.2692667193099964),
@@ -63,7 +63,7 @@ def _require_epsilon(epsilon: float) -> None:
 def _distance(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
     """Return m = Δ/σ, rounded up, but at least ε/10⁵, so that u = ε/m − m/2 does not overflow.
 
-    δ grows with m, so a larger m is safe; at m = ε/10⁵, δ is still below e^(−10⁹).
+    A larger m is safe, because δ grows with m. At m = ε/10⁵, δ is below e^(−10⁹).
     """
     m = divide_up(sensitivity, stddev)
     if m > _MOST_RATIO:
@@ -75,7 +75,7 @@ def _distance(sensitivity: float, stddev: float, epsilon: float = 0.0) -> float:
 
 
 def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
-    """Return the smallest δ for which N(0, σ²) noise is (ε, δ)-DP at ℓ2 sensitivity Δ, rounded up.
+    """Return the smallest δ for which noise of `stddev` σ is (ε, δ)-DP at ℓ2 sensitivity Δ, rounded up.
 
     >>> round(gaussian_delta(stddev=1.0, sensitivity=1.0, epsilon=1.0), 6)
     0.126937
@@ -93,7 +93,7 @@ def gaussian_delta(stddev: float, sensitivity: float, epsilon: float) -> float:
 
 
 def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
-    """Return an ε with δ(ε) ≤ δ, the smallest but for rounding (1e-9 relative, 1e-15 absolute).
+    """Return the smallest ε with δ(ε) ≤ δ, up to rounding (1e-9 relative, 1e-15 absolute), rounded up.
 
     >>> round(gaussian_epsilon(stddev=4.2247, sensitivity=1.0, delta=1e-6), 4)
     1.0
@@ -107,8 +107,7 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
     if sensitivity == 0:
         return 0.0
     m = _distance(sensitivity, stddev)
-    # The target is below log δ by the rounding errors of this logarithm and of the exponential in
-    # `gaussian_delta`.
+    # Subtract the rounding errors of this logarithm, and of the exponential in `gaussian_delta`.
     target = math.log(delta) - _UNIT * (8 + 2 * abs(math.log(delta)))
     if _log_delta(m, 0.0) <= target:
         return 0.0
@@ -120,12 +119,12 @@ def gaussian_epsilon(stddev: float, sensitivity: float, delta: float) -> float:
 
 
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
-    """Return a σ that is (ε, δ)-DP by the exact curve, at most 1e-10 (relative) above the smallest.
+    """Return the smallest σ that is (ε, δ)-DP by the exact curve, rounded up by at most 1e-10 of it.
 
     >>> round(calibrate_gaussian(sensitivity=1.0, epsilon=1.0, delta=1e-6), 5)
     4.22468
 
-    Source: Balle, Wang 2018. The result is re-checked with `gaussian_delta`.
+    The result is checked with `gaussian_delta` (Balle, Wang 2018).
 
     Raises:
         PrivotError: if sensitivity is not positive, epsilon negative, or δ not in (0, 1).
@@ -134,7 +133,7 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
     _require_epsilon(epsilon)
     require_delta(delta, positive=True)
     target = math.log(delta)
-    # δ(ε) increases with m = Δ/σ: bracket the largest m that is safe, then narrow the bracket.
+    # δ(ε) increases with m = Δ/σ. Bracket the largest m that is safe, then narrow the bracket.
     unsafe = 1.0
     while _log_delta(unsafe, epsilon) <= target:
         unsafe *= 2
@@ -151,8 +150,9 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
 def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) -> float:
     """Return the closed form σ = Δ (c + √(c²+ε))/(ε√2), c² = log(2/(√(16δ+1) − 1)), rounded up.
 
-    Sufficient, not necessary (Zhao et al. 2019): at δ = 1e-4 it is looser than `calibrate_gaussian` by
-    4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Papers on entropic optimal transport calibrate with it.
+    This σ is sufficient, but not necessary (Zhao et al. 2019). At δ = 1e-4 it exceeds
+    `calibrate_gaussian` by 4 % (ε=35), 13 % (ε=5) and 28 % (ε=1). Papers on entropic optimal transport
+    calibrate with it.
 
     >>> round(calibrate_gaussian_zhao(sensitivity=1.0, epsilon=1.0, delta=1e-6), 3)
     5.084
@@ -171,7 +171,7 @@ def calibrate_gaussian_zhao(sensitivity: float, epsilon: float, delta: float) ->
 
 
 def _log_delta(m: float, epsilon: float) -> float:
-    """Return log δ(ε) at Δ/σ = m > 0, plus a bound on its rounding error; u is the module's."""
+    """Return log δ(ε) at Δ/σ = m > 0, plus a bound on its rounding error (see the module for u)."""
     u = epsilon / m - m / 2
     log_density = -u * u / 2 - _LOG_SQRT_TWO_PI
     # The multiples of the unit below exceed the errors of erfc, exp and R, at most about 16 units.
@@ -204,12 +204,10 @@ def _mills_decrease(u: float, m: float) -> float:
 
 
 def _mills(x: float) -> float:
-    """Return R(x) = Φ(−x)/φ(x) for x > −1, to about 16 units in the last place.
-
-    Below 5 from erfc; above from Laplace's continued fraction 1/(x + 1/(x + 2/(x + 3/(x + …)))).
-    """
+    """Return R(x) = Φ(−x)/φ(x) for x > −1, to about 16 units in the last place."""
     if x < 5:
         return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    # Laplace's continued fraction is 1/(x + 1/(x + 2/(x + 3/(x + …)))).
     tail = x
     for term in range(60 if x < 10 else 25, 0, -1):
         tail = x + term / tail
@@ -261,7 +259,7 @@ def calibrate_randomized_response(num_categories: int, epsilon: float) -> float:
         context.prec = _DIGITS
         others = Decimal(num_categories - 1) * (-Decimal(epsilon)).exp()
         keep = min(float(1 / (1 + others)), math.nextafter(1.0, 0.0))
-    # Rounded to nearest, the float may be one step too large: step down until it provably is not.
+    # A float that is rounded to nearest may be one step too large.
     while keep * num_categories > 1 and randomized_response_epsilon(keep, num_categories) > epsilon:
         keep = math.nextafter(keep, 0.0)
     return keep

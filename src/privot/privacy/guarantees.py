@@ -3,61 +3,57 @@
 A mechanism M maps private data D to an output that others see. A guarantee bounds, for every
 pair of *neighboring* inputs D, D′, how much the distributions of M(D) and M(D′) differ:
 
-- `PureDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) for every event S (Dwork, McSherry, Nissim, Smith 2006).
-- `ApproximateDP`: P(M(D) ∈ S) ≤ e^ε P(M(D′) ∈ S) + δ for every event S (Dwork, Kenthapadi, McSherry,
-  Mironov, Naor 2006), the weakest kind, to which every other converts.
+- `PureDP`: probabilities differ by a factor of at most e^ε (Dwork, McSherry, Nissim, Smith 2006).
+- `ApproximateDP`: a factor e^ε plus δ (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), the weakest
+  kind, to which every other kind can be converted.
 - `IntegralPrivacy`: `PureDP` between *any* two data sets, of any sizes (Husain et al. 2020).
 - `RenyiDP` and `ZeroConcentratedDP`: bounds on Rényi divergences, below.
-- `GeoIndistinguishability`: `PureDP` with ε in proportion to the distance of two places.
+- `GeoIndistinguishability`: `PureDP` with an ε proportional to the distance of two places.
 
 **Adjacency** (`neighboring`) is part of the guarantee:
 
-- `local`: D and D′ are any two values of one unit's own record; everybody else, the curator included,
-  sees only the noised report.
+- `local`: D and D′ are any two values of one unit's record; everybody else, the curator included, sees
+  only the noised report.
 - `replace_one`: data sets of equal size that differ in one unit's record; a curator is trusted.
 - `zero_out`: one unit's record is replaced by a blank; a curator is trusted.
 - `any`: any two data sets.
 
-`unit` says whom one record belongs to. Every number is rounded up.
+`unit` names the owner of one record, such as a person. Every number is rounded up.
 
-**In words** a pure guarantee bounds odds: whoever sees the output can multiply their odds between two
+**In words**, a pure guarantee bounds odds: whoever sees the output can multiply their odds between two
 values of the protected record by at most e^ε (Bayes' rule: posterior odds are prior odds times the
 likelihood ratio). A local report is drawn from one record alone, and nothing computed from it reveals
-more of the record (post-processing). A curator's output depends on all records: there the odds are those
-of somebody who knows all other records. What other people's records reveal about a person, for example
-by a correlation, is not bounded.
+more about the record (post-processing). A curator's output depends on all records, and its guarantee
+bounds the odds of an adversary who knows all other records. It does not bound what other people's
+records reveal about a person, for example by a correlation.
 
 A δ > 0 is **not** the probability that the guarantee fails, but slack added to the probability of every
-set of outcomes: a mechanism may publish each record outright with chance δ, or never publish one.
+set of outcomes: one mechanism publishes each record with probability δ, another never publishes one.
 
-**Coverage.** A guarantee covers the releases that it was computed for, and their post-processing. A
+**Coverage.** A guarantee covers the releases for which it was computed, and their post-processing. A
 second report of the same person, or a second run on the same records, spends a second budget.
 
-**Composition** (`compose`). Adaptive composition adds up within one kind: ε for pure, (ε, δ)
-componentwise for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) order by order for
-Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for locations. It is
-about the *same* unit: reports of different people do not compose. Mixed kinds are first converted to one
-kind that all of them imply: pure → approximate, pure → zero-concentrated → Rényi, integral →
-approximate. A guarantee between *any* two data sets is converted to the weaker one with the other
-guarantee's adjacency. Any other difference in adjacency or unit is refused.
+**Composition** (`compose`) of guarantees for the *same* unit. Adaptive composition adds losses of one
+kind: ε for pure, ε and δ for approximate (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006), ε(α) of each
+order for Rényi, ρ for zero-concentrated, ε for integral draws, and ε per unit of distance for places.
+Different kinds are first converted to one that all of them imply: pure → approximate, pure →
+zero-concentrated → Rényi, integral → approximate. A guarantee between *any* two data sets is converted
+to the weaker one with the other guarantee's adjacency. Any other difference in adjacency or unit is
+refused.
 
 **Rényi orders.** With the Rényi divergence D_α(P ‖ Q) = log E_Q (dP/dQ)^α / (α−1), a mechanism is (α,
 ε(α))-RDP if D_α(M(D) ‖ M(D′)) ≤ ε(α) for all neighboring D, D′ (Mironov 2017), and ρ-zCDP if ε(α) = ρ α
-for all α > 1 (Bun, Steinke 2016).
-
-**Conversion.** D_α ≤ ε(α) implies (ε, δ) with, for every α > 1,
+for all α > 1 (Bun, Steinke 2016). For every α > 1, D_α ≤ ε(α) implies (ε, δ)-DP with
 
     ε = ε(α) + log((α−1)/α) − (log δ + log α)/(α−1)
 
-(Canonne, Kamath, Steinke 2020, Proposition 12): any order gives a valid ε, the best is taken.
+(Canonne, Kamath, Steinke 2020, Proposition 12). The least ε over the orders is used.
 
-**Geo-indistinguishability.** P(M(x) ∈ S) ≤ e^(ε ‖x − x′‖₂) P(M(x′) ∈ S) for any two values x, x′ of one
-person's record (`local`) and every event S: the loss between two places grows with their distance. It is
-weaker than local privacy of the same ε, and suits data of which only the exact place is sensitive. On a
-domain of ℓ2 diameter Δ it implies local privacy at εΔ (`to_pure`). Records are rounded to a public grid
-before the noise, which changes their distance by at most a constant; `epsilon_rounding` is the cost of
-that constant, at any distance. Reports of one person compose by adding both numbers, for the same unit
-of distance only; other kinds need `to_pure` first.
+**Geo-indistinguishability** bounds the loss between two places, values of one person's record, by ε
+times their distance. It suits data of which only the exact place is sensitive. On a domain of ℓ2
+diameter Δ it implies local privacy at εΔ (`to_pure`). Records are rounded to a public grid before the
+noise, which changes their distance by at most a constant; `epsilon_rounding` is the loss due to this
+constant. Reports of one person compose by adding the two numbers for the same unit of distance.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy
@@ -91,7 +87,7 @@ from privot.privacy.rounding import (
 
 Neighboring = Literal["local", "replace_one", "zero_out", "any"]
 
-_CONVERSION_ERROR = 1e-14  # bounds the relative rounding error of a sum of a few logarithms
+_CONVERSION_ERROR = 1e-14  # bound on the relative rounding error of a sum of a few logarithms
 _SEES_RELEASES = "whoever sees everything computed from these releases"
 _ADVERSARY = {
     "local": "whoever sees one {unit}'s report",
@@ -139,7 +135,7 @@ class Guarantee(ABC):
 
     @abstractmethod
     def losses_text(self) -> str:
-        """Return the losses as text, upper bounds rounded up."""
+        """Return the losses as text, rounded up."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -150,7 +146,7 @@ class Guarantee(ABC):
         return {"kind": type(self).__name__, **asdict(self)}
 
     def plus(self, other: Self) -> Self:
-        """Return the guarantee of two uses of one kind together: losses add up, rounded up.
+        """Return the guarantee of two uses together, of the same kind: losses add up, rounded up.
 
         Raises:
             PrivotError: if the two differ in anything but their losses.
@@ -158,28 +154,30 @@ class Guarantee(ABC):
         return self._combined(other, sum_up)
 
     def times(self, count: int) -> Self:
-        """Return the guarantee of `count` such uses together, by sums of halves."""
+        """Return the guarantee of `count` uses together."""
         if require_count("count", count, MOST_STEPS) == 1:
             return self
         half = self.times(count // 2)
         return half.plus(half).plus(self) if count % 2 else half.plus(half)
 
     def weaker(self, other: Self) -> Self:
-        """Return the guarantee that both imply: the larger of each loss; refuse as `plus` does."""
+        """Return the guarantee that two imply: the larger of each loss; raise as `plus` does."""
         return self._combined(other, max)
 
     def _combined(self, other: Self, combine: Callable[[Any], float], **changed: Any) -> Self:
-        """Combine losses, those of a curve order by order; all fields but these and `changed` agree."""
+        """Combine each loss, of a curve at each order; refuse other differences outside `changed`."""
         names = [f.name for f in fields(self) if f.name not in {*self.losses, *changed}]
         require_same(self, other, names)
         for name in self.losses:
             pair = getattr(self, name), getattr(other, name)
-            by_order = zip(*pair, strict=True) if isinstance(pair[0], tuple) else None
-            changed[name] = combine(pair) if by_order is None else tuple(map(combine, by_order))
+            if isinstance(pair[0], tuple):
+                changed[name] = tuple(map(combine, zip(*pair, strict=True)))
+            else:
+                changed[name] = combine(pair)
         return replace(self, **changed)
 
     def _coverage(self, losses: str = "ε") -> str:
-        """Return sentences on who is trusted, what is covered, and that other losses add up."""
+        """Return sentences that state who is trusted, what is covered, and that losses add up."""
         if self.neighboring == "local":
             return (
                 "What is computed from the report tells no more than the report, and this holds against "
@@ -193,17 +191,17 @@ class Guarantee(ABC):
 
     def _parties(self) -> tuple[str, str]:
         """Return the adversary, and the two inputs that the adversary compares, in words."""
-        who, compared = _ADVERSARY[self.neighboring], _COMPARED_INPUTS[self.neighboring]
-        return who.format(unit=self.unit), compared.format(unit=self.unit)
+        adversary, compared = _ADVERSARY[self.neighboring], _COMPARED_INPUTS[self.neighboring]
+        return adversary.format(unit=self.unit), compared.format(unit=self.unit)
 
 
 def require_same(first: Guarantee, second: Guarantee, names: Sequence[str]) -> None:
     """Raise PrivotError if two guarantees differ in one of these fields."""
     for name in names:
-        mine, other = getattr(first, name), getattr(second, name)
-        if mine != other:
+        values = getattr(first, name), getattr(second, name)
+        if values[0] != values[1]:
             raise PrivotError(
-                f"{name} is {mine!r} in one guarantee and {other!r} in another: "
+                f"{name} is {values[0]!r} in one guarantee and {values[1]!r} in another: "
                 f"state both promises for the same {name} before composing them"
             )
 
@@ -230,20 +228,19 @@ class ApproximateDP(Guarantee):
         return f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words; δ is added to probabilities, not a failure rate."""
         return f"{self.describe_bound()} {self._coverage('ε and δ' if self.delta else 'ε')}"
 
     def describe_bound(self) -> str:
-        """Return the bound in plain words, without what is covered and who is trusted."""
+        """Return the first sentences of `describe`, which state the bound only."""
         if self.delta == 0:
             return PureDP(self.epsilon, self.neighboring, self.unit).describe_bound()
-        who, compared = self._parties()
+        adversary, compared = self._parties()
         added = at_most(self.delta, 3)
         return (
-            f"For {who.removesuffix(',')}: between {compared}, the probability of any set of outcomes "
-            f"changes by a factor of at most {odds_factor(self.epsilon)} plus {added}. The added "
-            f"{added} bounds how much probability exceeds the factor, over all outcomes together, and "
-            "says nothing about how bad those are."
+            f"For {adversary.removesuffix(',')}: between {compared}, the probability of any set of "
+            f"outcomes changes by a factor of at most {odds_factor(self.epsilon)} plus {added}. The "
+            f"added {added} bounds how much probability exceeds the factor, over all outcomes together, "
+            "and says nothing about how bad those are."
         )
 
 
@@ -263,15 +260,14 @@ class PureDP(Guarantee):
         return f"ε = {at_most(self.epsilon)} (pure)"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words."""
         return f"{self.describe_bound()} {self._coverage()}"
 
     def describe_bound(self) -> str:
-        """Return the bound in plain words, without what is covered and who is trusted."""
-        who, compared = self._parties()
+        """Return the first sentence of `describe`, which states the bound only."""
+        adversary, compared = self._parties()
         return (
-            f"{who[0].upper()}{who[1:]} can change their odds between {compared} by a factor of at most "
-            f"{odds_factor(self.epsilon)}."
+            f"{adversary[0].upper()}{adversary[1:]} can change their odds between {compared} by a "
+            f"factor of at most {odds_factor(self.epsilon)}."
         )
 
     def to_approximate(self) -> ApproximateDP:
@@ -283,7 +279,7 @@ class PureDP(Guarantee):
 class IntegralPrivacy(Guarantee):
     """P(A(D) ∈ S) ≤ e^ε P(A(D′) ∈ S) for all events S and any data sets D, D′, of any sizes.
 
-    It covers the draws, never the density, its parameters or plots of it.
+    It covers the draws, but not the density, its parameters or plots of it.
 
     >>> print(IntegralPrivacy(2.0))
     ε = 2 (integral), any, per person
@@ -305,21 +301,20 @@ class IntegralPrivacy(Guarantee):
         return f"ε = {at_most(self.epsilon)} (integral)"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words."""
         return (
             f"{PureDP(self.epsilon, 'any', self.unit).describe()} These releases are draws: the "
             "density, its weights and plots of it are not among them."
         )
 
     def to_approximate(self) -> ApproximateDP:
-        """Return the same guarantee of the draws as (ε, δ) between any two data sets, with δ = 0."""
+        """Return the same guarantee as (ε, δ) between any two data sets, with δ = 0."""
         return ApproximateDP(self.epsilon, 0.0, self.neighboring, self.unit)
 
     def to_pure(self, neighboring: Neighboring) -> PureDP:
         """Return the weaker guarantee between neighboring data sets of one kind.
 
         Raises:
-            PrivotError: for `"local"`: the curator of integral privacy holds the raw records.
+            PrivotError: for `"local"`, because the curator of integral privacy holds the raw records.
         """
         if neighboring == "local":
             raise PrivotError(
@@ -344,7 +339,7 @@ class RenyiDP(Guarantee):
     unit: str = "person"
 
     def __post_init__(self) -> None:
-        # JSON has no tuples: a guarantee read back must equal the one written.
+        # JSON has no tuples, but a guarantee that is read must equal the one that was written.
         object.__setattr__(self, "orders", tuple(self.orders))
         object.__setattr__(self, "epsilons", tuple(self.epsilons))
         if not self.orders or len(self.orders) != len(self.epsilons):
@@ -371,11 +366,10 @@ class RenyiDP(Guarantee):
         return f"Rényi ε({at_least(smallest_order)}) = {at_most(epsilon)} and {more} more orders"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_approximate(self, delta: float) -> ApproximateDP:
-        """Return (ε, δ), the best over the orders (Canonne, Kamath, Steinke 2020)."""
+        """Return the implied (ε, δ), the best over the orders; δ must be in (0, 1)."""
         require_delta(delta, positive=True)
         curve = zip(self.orders, self.epsilons, strict=True)
         epsilon = min(_renyi_to_epsilon(order, at_order, delta) for order, at_order in curve)
@@ -405,7 +399,6 @@ class ZeroConcentratedDP(Guarantee):
         return f"ρ = {at_most(self.rho)} (zero-concentrated)"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words, as what it implies at δ = 1e-6."""
         return f"At δ = 1e-6: {self.to_approximate(1e-6).describe()}"
 
     def to_renyi(self, orders: tuple[float, ...]) -> RenyiDP:
@@ -414,7 +407,7 @@ class ZeroConcentratedDP(Guarantee):
         return RenyiDP(orders, epsilons, self.neighboring, self.unit)
 
     def to_approximate(self, delta: float) -> ApproximateDP:
-        """Return (ε, δ) with the best order.
+        """Return the implied (ε, δ) with the best order; δ must be in (0, 1).
 
         The derivative of the conversion in α is ρ + log(δα)/(α−1)², whose only root lies between
         1 and 1/δ. Any α gives a valid ε, so the root need not be exact.
@@ -436,14 +429,14 @@ class ZeroConcentratedDP(Guarantee):
 
 
 def _renyi_to_epsilon(order: float, epsilon: float, delta: float) -> float:
-    """Return ε of (ε, δ) from D_α ≤ ε(α), rounded up and at least 0."""
+    """Return the ε at δ that D_α ≤ ε(α) implies, rounded up and at least 0."""
     parts = (
         epsilon,
         math.log1p(-1 / order),
         -math.log(delta) / (order - 1),
         -math.log(order) / (order - 1),
     )
-    # Each part carries its own rounding error: bound it before the terms cancel.
+    # Parts may cancel, so their rounding errors are bounded separately.
     error = _CONVERSION_ERROR * sum(abs(part) for part in parts)
     return max(0.0, math.fsum((*parts, error)))
 
@@ -483,13 +476,12 @@ class GeoIndistinguishability(Guarantee):
         return f"ε = {figures} (geo-indistinguishability)"
 
     def describe(self) -> str:
-        """Return the guarantee in plain words, odds at one unit of distance first."""
-        one, two = self.epsilon_at(1.0), self.epsilon_at(2.0)
+        at_one, at_two = self.epsilon_at(1.0), self.epsilon_at(2.0)
         return (
             f"Whoever sees one {self.unit}'s report can change their odds between two places of that "
             f"{self.unit} that are one {self.distance_unit} apart by a factor of at most "
-            f"{odds_factor(one)}, at twice that distance {odds_factor(two)}, and so on: places far "
-            f"apart can be distinguished. {self._coverage()}"
+            f"{odds_factor(at_one)}, at twice that distance {odds_factor(at_two)}, and so on: places "
+            f"far apart can be distinguished. {self._coverage()}"
         )
 
     def epsilon_at(self, distance: float) -> float:
@@ -514,13 +506,13 @@ _CONVERSIONS: dict[tuple[type, type], Callable[[Any, Any], Guarantee]] = {
 
 
 def compose(*guarantees: Guarantee) -> Any:
-    """Return the guarantee of publishing all these outputs about the same unit, rounded up.
+    """Return the guarantee of publishing several outputs about the same unit, rounded up.
 
     >>> print(compose(PureDP(1.0), ApproximateDP(0.5, 1e-6)))
     ε = 1.5, δ = 1e-06, local, per person
 
     Raises:
-        PrivotError: if none is given, or if neighboring, unit or kinds cannot be combined.
+        PrivotError: if no guarantee is given, or if neighboring, unit or kinds cannot be combined.
     """
     if not guarantees:
         raise PrivotError("compose was given no guarantees: give at least one")
@@ -528,7 +520,7 @@ def compose(*guarantees: Guarantee) -> Any:
 
 
 def weakest(*guarantees: Any) -> Any:
-    """Return the weakest guarantee: it holds for everybody if each person has one of these.
+    """Return the weakest guarantee, which holds for everybody if each person has one of those given.
 
     >>> print(weakest(PureDP(1.0), PureDP(4.0)))
     ε = 4 (pure), local, per person
@@ -536,12 +528,13 @@ def weakest(*guarantees: Any) -> Any:
     Raises:
         PrivotError: if kinds (but pure and approximate), `neighboring`, `unit` or trusted party differ.
     """
-    if {type(each) for each in guarantees} == {PureDP, ApproximateDP}:
+    if {*map(type, guarantees)} == {PureDP, ApproximateDP}:
         guarantees = tuple(g.to_approximate() if isinstance(g, PureDP) else g for g in guarantees)
     return reduce(_weaker, guarantees)
 
 
 def _weaker(first: Any, second: Any) -> Any:
+    """Return the weaker of two guarantees of one kind."""
     if type(first) is not type(second):
         raise PrivotError(
             f"one guarantee is {first}, another {second}: fit releases of one place of trust together"
@@ -550,7 +543,7 @@ def _weaker(first: Any, second: Any) -> Any:
 
 
 def guarantee_from_dict(values: dict[str, Any]) -> Any:
-    """Return the guarantee that `to_dict` wrote.
+    """Return the guarantee that `to_dict` wrote; raise PrivotError for an unknown kind or field.
 
     >>> guarantee_from_dict(PureDP(1.0).to_dict()) == PureDP(1.0)
     True
@@ -568,12 +561,12 @@ def guarantee_from_dict(values: dict[str, Any]) -> Any:
 
 
 def _compose_two(first: Any, second: Any) -> Guarantee:
-    """Return the sum of two guarantees, brought to one adjacency and one kind before."""
+    """Return the sum of two guarantees, after a conversion to one adjacency and one kind."""
     first, second = _weakened(first, second.neighboring), _weakened(second, first.neighboring)
     require_same(first, second, ("neighboring", "unit"))
-    for one, other in ((first, second), (second, first)):
-        if convert := _CONVERSIONS.get((type(one), type(other))):
-            return other.plus(convert(one, other))
+    for stronger, weaker in ((first, second), (second, first)):
+        if convert := _CONVERSIONS.get((type(stronger), type(weaker))):
+            return weaker.plus(convert(stronger, weaker))
     if type(first) is not type(second):
         raise PrivotError(
             f"{type(first).__name__} and {type(second).__name__} cannot be composed: bring both to "
@@ -583,7 +576,7 @@ def _compose_two(first: Any, second: Any) -> Guarantee:
 
 
 def _weakened(guarantee: Any, neighboring: Neighboring) -> Guarantee:
-    """Weaken a guarantee between any two data sets to one of a trusted curator's adjacency."""
+    """Weaken a guarantee between any two data sets to a trusted curator's adjacency."""
     if guarantee.neighboring != "any" or neighboring in ("any", "local"):
         return guarantee
     if isinstance(guarantee, IntegralPrivacy):

@@ -1,21 +1,21 @@
 r"""Privacy ledgers of a curator: a `Ledger` counts the uses of one plan, an `Account` lists all runs.
 
 A plan declares a number of uses (releases of slices, draws of a density) and one guarantee for **all**
-of them. `Ledger.spend` counts a use before it is made, so that a kill may waste uses, but never budget.
+of them. `Ledger.spend` counts a use before it is made, so a kill may waste uses, but never budget.
 
 **Storage.** A ledger counts in memory, or in a file: a `Chain` of entries, rewritten as a whole and
-flushed with its folder. Where a write takes long compared to a use, uses are reserved from the file in
-blocks (`ahead`); `close` returns unused ones, a kill loses them. A **witness** in the state folder
-(`privot.core.files`) holds the head of the chain, the hash of its last entry; file and witness change
-under one lock of all threads and processes.
+flushed with its folder. If a write takes long compared to a use, uses are reserved from the file in
+blocks (`ahead`). `close` returns unused ones, and a kill loses them. A **witness** in the state folder
+(`privot.core.files`) contains the head of the chain, which is the hash of its last entry. File and
+witness change under one lock of all threads and processes.
 
 *No overspending.* Every block is appended, under the lock, to a chain that contains the witness's
-head, and the witness then names the new head. So all blocks lie on **one** chain, whose sum never
-exceeds the plan. (If a kill leaves a block in the file but not in the witness, it was never used.)
+head, and the new head is then written to the witness. So all blocks are on **one** chain, whose sum
+never exceeds the plan. (If a kill leaves a block in the file but not in the witness, it was never used.)
 Therefore the ledger refuses
 
-- a **restored** or **copied** file, once uses were spent from the other copy: the witness's head is not
-  in it. Until then, all copies share one budget;
+- a **restored** or **copied** file, after uses were spent from the other copy, because it does not
+  contain the witness's head. Before that, all copies share one budget;
 - a file from **another account or machine**, for which there is no witness. `adopt` declares that the
   original was not used after it was copied, and will not be;
 - a file with a changed entry or plan.
@@ -23,47 +23,46 @@ Therefore the ledger refuses
 A ledger belongs to **one process**: it cannot be copied or pickled, nor used by a forked child
 (`privot.core.processes`). Threads share it.
 
-Not detected are use on machines without a common state folder after `adopt`, a state folder rolled back
-together with the ledger (a snapshot of the machine), and deliberate changes of files, hashes and
-witness: the curator holds the records and is trusted, and a ledger prevents accidents, not fraud.
+A ledger does not detect uses on machines without a common state folder after `adopt`, a state folder
+that is restored together with the ledger (a snapshot of the machine), and deliberate changes of files,
+hashes and witness. It prevents accidents, not fraud: the curator has the records and is trusted.
 
-**When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses, whatever the
-stopping rule: a part of the output is a function of the whole. The (ε, δ) of the uses that *were* made
-is not a guarantee if their number depends on their output: a reader who stops when the loss is large
-collects the events of probability δ of all numbers. The curator alone sees the times of uses; counts are
-public, because they depend on no record.
+**When to stop.** The plan's guarantee, fixed in advance, holds after any number of uses and for any
+stopping rule, because a part of the output is a function of the whole. The (ε, δ) of the uses that
+*were* made is no guarantee if their number depends on their output: a reader who stops when the loss is
+large collects the events of probability δ of all numbers. Only the curator sees the times of uses. Their
+counts are public, because they depend on no record.
 
-**Accounts** hold all runs on the same records. A plan's guarantee covers one run. A second run on the
-same records spends a second budget, also if the first run's ledger was deleted or the second uses
-another folder or method: the guarantees add up (`privot.privacy.compose`). So each run is entered in the
-account of its records, with its plan's **whole** guarantee, before anything is released. A resumed run
-has one entry, that of its ledger, and must use the records that it began with. Entries are never
-removed. Where no rule composes runs (different units, `zero_out` and `replace_one`) there is **no
+**Accounts** list all runs on the same records. A plan's guarantee covers one run. A second run on the
+same records spends a second budget, even if the first run's ledger was deleted, or the second run uses
+another folder or method, and the guarantees add up (`privot.privacy.compose`). So each run is entered in
+the account of its records, with its plan's **whole** guarantee, before anything is released. A resumed
+run has one entry, under its ledger's id, and must use the same records as before. Entries are never
+removed. If no rule composes some runs (different units, `zero_out` and `replace_one`), there is **no
 guarantee of all of them**, and the account states one sum for each composable group.
 
-**The number of runs** must not depend on their releases, if δ > 0: the sum of the runs that *were* made
-is no privacy odometer. A curator who repeats runs until a release shows something also spends the δ of
-every run that might have followed.
+**The number of runs** must not depend on their releases, if δ > 0, because the sum of the runs that
+*were* made is no privacy odometer. A curator who repeats runs until a release shows something also
+spends the δ of every run that might have followed.
 
-**Who sees what.** Which runs share an account is a function of raw data: it reveals whether two sets of
-records are equal. Only the curator sees it: by a warning on standard error when a run is entered
+**Who sees what.** Which runs share an account is a function of raw data, which reveals whether two sets
+of records are equal. Only the curator sees it: by a warning on standard error when a run is entered
 (`RepeatedRecords`), a refusal to resume with other records, and `accounts`. It is never written to
-a model, a history or a report. Accounts cover runs that share a state folder, on records that are equal
-row for row; the curator must add the guarantees of runs elsewhere or on overlapping records.
+a model, a history or a report. Accounts cover runs with a common state folder, on records that are equal
+row for row. The curator must add the guarantees of other runs, or of runs on overlapping records.
 
-**The fingerprint** that names an account is equal for equal records in any order, and secret: a keyed
+**The fingerprint** that names an account is secret, and equal for equal records in any order: a keyed
 hash of a multiset (Clarke et al. 2003, *MSet-Add-Hash*). With a pseudorandom function $F_k$ of one row,
 here BLAKE2b keyed by the user account's secret key,
 
 $$ H_k(M) = F_k\Big(|M|,\ \sum_{x ∈ M} F_k(x) \bmod 2^{256}\Big). $$
 
 A sum does not depend on order, and counts repeated rows. Without $k$ the digests are random: they reveal
-neither records nor, from one user account to another, whether two sets are equal. **With the key one can
-test whether a guessed set is the one that was used**: the digest is a function of raw data and stays in
-the state folder, with the curator. A row is the whole record, its label included, flattened and in
-single precision: it does not matter in which precision pixels were divided by 255. One more or fewer
-record, another label, scale or encoding makes another set; for example, one table encoded as coordinates
-for slices and as codes for sums gives two digests.
+neither records nor whether sets of two user accounts are equal. **With the key one can test whether a
+guessed set is the one that was used**, so the digest, a function of raw data, stays in the state folder.
+A row is the whole record with its label, flattened, in single precision, so that it does not matter in
+which precision pixels were divided by 255. Another number of records, label, scale or encoding gives
+another digest. So a table has one digest for slices (of coordinates) and one for sums (of codes).
 
 References:
     Clarke, Devadas, van Dijk, Gassend, Suh, *Incremental multiset hash functions and their application
@@ -95,16 +94,16 @@ from privot.privacy import Guarantee, compose, guarantee_from_dict
 
 @dataclass(frozen=True)
 class Chain:
-    r"""The content of a ledger's file: a hash chain of entries.
+    r"""Content of a ledger's file: a hash chain of entries.
 
-    The file names a plan and a random number; together they are the ledger's identity. Entry $i$ holds
-    its number of uses, the total spent so far, and
+    A plan and a random number are the ledger's identity. Entry $i$ contains its number of uses, the
+    total number of uses so far, and
 
     $$ h_i = \mathrm{SHA256}(\text{entry}_i, h_{i-1}),
     \qquad h_0 = \mathrm{SHA256}(\text{id}, \text{plan}). $$
 
     A negative number of uses returns unused ones. A changed plan, number or order does not match the
-    hashes. The hashes are not keyed: they detect accidents, not forgery.
+    hashes. The hashes have no key, so they detect accidents, but not forgery.
 
     Arguments:
         id: Random number of the ledger, 32 hexadecimal digits.
@@ -118,12 +117,12 @@ class Chain:
 
     @property
     def spent(self) -> int:
-        """Uses spent."""
+        """Total number of uses."""
         return int(self.entries[-1]["spent"]) if self.entries else 0
 
     @property
     def head(self) -> str:
-        """Hash of the last entry, or of the identity if there is no entry."""
+        """Hash of the last entry, or of the identity if there are no entries."""
         return str(self.entries[-1]["hash"]) if self.entries else self.hashes[0]
 
     @property
@@ -149,7 +148,7 @@ class Chain:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read and verify the chain of a file."""
+        """Read and verify the chain of a file; raise PrivotError if it is missing or damaged."""
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             chain = cls(fields["id"], dict(fields["plan"]), tuple(fields["entries"]))
@@ -167,6 +166,7 @@ class Chain:
         return chain
 
     def _verify(self) -> None:
+        """Raise ValueError if the entries do not match their hashes and totals."""
         if not self.entries:
             raise ValueError("it has no entries")
         previous, spent = self.hashes[0], 0
@@ -180,17 +180,17 @@ class Chain:
 
 
 def updating_witness(chain: Chain, state: Path) -> AbstractContextManager[None]:
-    """Set the witness to a chain's head after the block, which writes the chain's file.
+    """Return a context whose block writes the chain's file, and whose end sets the witness to its head.
 
-    Call it with the state folder locked. A kill between both writes leaves the witness at an earlier
-    entry of the chain, which is accepted. The draft of the witness is written before the block: if the
-    disk is full, neither changes.
+    Use it with the state folder locked. A kill between the two writes leaves the witness at an earlier
+    entry of the chain, which is accepted. The draft of the witness is written before the block, so that
+    neither changes if the disk is full.
     """
     return writing_json(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
-    """Refuse a chain without the witness's head; call it with the state folder locked."""
+    """Raise PrivotError if a chain lacks the witness's head; call it with the state folder locked."""
     try:
         witness = json.loads(_witness_path(chain, state).read_text(encoding="utf-8"))
         head, spent = witness["head"], int(witness["spent"])
@@ -212,19 +212,20 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
 
 
 def adopt(ledger: Path) -> None:
-    """Make a witness for a ledger's file from another account or machine, so that it can be used here.
+    """Write a witness for a ledger's file from another account or machine, so that it can be used here.
 
-    Call it only if the original was not used since, and never will be: else budget is spent twice.
+    Call it only if the original was not used after it was copied, and never will be. Otherwise the
+    budget is spent twice.
 
     Raises:
-        PrivotError: if the file cannot be trusted, or this account has a witness of it.
+        PrivotError: if the file is missing or damaged, or this account has a witness of it.
     """
     chain = Chain.read(ledger)
     with holding_state() as state:
         if _witness_path(chain, state).exists():
             raise PrivotError(f"ledger {ledger} is already known to this account: use it as it is")
         with updating_witness(chain, state):
-            pass  # the file exists
+            pass  # the chain's file exists
 
 
 def _witness_path(chain: Chain, state: Path) -> Path:
@@ -240,7 +241,7 @@ class BudgetExhausted(PrivotError):  # noqa: N818 (the normal end of a plan, not
 
 
 class Countable(Protocol):
-    """A plan of a declared number of uses."""
+    """Plan of a declared number of uses."""
 
     @property
     def uses(self) -> int:
@@ -266,12 +267,12 @@ class Ledger(OwnProcess, Generic[P]):
 
     Arguments:
         plan: Plan of the uses.
-        path: File to count in, made at the first use; None counts in memory.
+        path: File of the counts, written at the first use; None counts in memory.
         resume: Whether to continue an existing file.
         ahead: Number of uses reserved from the file at once, beyond those requested.
 
     Raises:
-        PrivotError: if the file is another plan's, a copy or damaged, or exists and `resume` is False.
+        PrivotError: if the file has another plan, is a copy or damaged, or exists without `resume`.
 
     >>> from privot.integral.model import DrawPlan
     >>> ledger = Ledger(DrawPlan("a model", draws=10, epsilon=0.5, delta=0.0, unit="person"))
@@ -289,7 +290,7 @@ class Ledger(OwnProcess, Generic[P]):
         self.path = None if path is None else path.absolute()
         self._ahead, self._has_file = ahead, False
         self._lock = threading.Lock()
-        # Of `_reserved` uses, `_unused` are still to be made; in memory, all are reserved at once.
+        # `_unused` is the number of reserved uses not yet made. In memory, all uses are reserved.
         self._reserved = self._unused = plan.uses if path is None else 0
         if self.path is not None and self.path.exists():
             chain = Chain.read(self.path)
@@ -320,7 +321,7 @@ class Ledger(OwnProcess, Generic[P]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Guarantee of all declared uses together, however many are made."""
+        """Guarantee of all declared uses together, for any number of uses made."""
         return self.plan.guarantee
 
     def spend(self, uses: int = 1) -> int:
@@ -330,9 +331,8 @@ class Ledger(OwnProcess, Generic[P]):
             Total number of uses counted so far. If `ahead` is 0, no process returns a number twice.
 
         Raises:
-            BudgetExhausted: if fewer are left; then none is spent.
-            PrivotError: if `uses` is not a positive integer, or the ledger is damaged or another
-            process's.
+            BudgetExhausted: if fewer uses are left; none is then spent. PrivotError: if `uses` is no
+            positive integer, or the ledger is damaged or of another process.
         """
         self._check_process()
         uses = require_count("n", uses, MOST_ROWS, f"how many {self.plan.noun} to make")
@@ -343,7 +343,7 @@ class Ledger(OwnProcess, Generic[P]):
             return self._reserved - self._unused
 
     def begin(self, path: Path | None = None) -> None:
-        """Make the ledger's file before the first use; at `path` if the ledger counts in memory.
+        """Write the ledger's file before the first use, at `path` if the ledger counts in memory.
 
         Raises:
             PrivotError: if this ledger already counts in a file, or the file exists.
@@ -386,7 +386,7 @@ class Ledger(OwnProcess, Generic[P]):
         self._unused += block
 
     def _write_first_entry(self, path: Path) -> None:
-        """Make the file, with the uses made so far, and count in it from now on."""
+        """Write the file, with the uses made so far, and count in it from now on."""
         used = self._reserved - self._unused
         chain = Chain(self.id, self._plan_values).with_entry(used)
         with holding_state() as state:
@@ -408,7 +408,7 @@ class Ledger(OwnProcess, Generic[P]):
         self._reserved = longer.spent
 
     def _verified(self, state: Path) -> Chain:
-        """Read the file's chain; refuse another ledger's, or one without the witness's head."""
+        """Read the file's chain; refuse another ledger's chain, or one without the witness's head."""
         assert self.path is not None
         chain = Chain.read(self.path)
         self._check_plan(chain)
@@ -420,17 +420,18 @@ class Ledger(OwnProcess, Generic[P]):
         return chain
 
     def _check_plan(self, chain: Chain) -> None:
-        mine = self._plan_values
-        for key in sorted(mine.keys() | chain.plan.keys()):
-            if mine.get(key) != chain.plan.get(key):
+        """Raise PrivotError if the chain has another plan than this ledger."""
+        values = self._plan_values
+        for key in sorted(values.keys() | chain.plan.keys()):
+            if values.get(key) != chain.plan.get(key):
                 raise PrivotError(
                     f"ledger {self.path} counted {chain.spent:,} {self.plan.noun} with {key} "
-                    f"{chain.plan.get(key)!r}, this run has {mine.get(key)!r}: go on with the same "
+                    f"{chain.plan.get(key)!r}, this run has {values.get(key)!r}: go on with the same "
                     "settings; another plan is another budget, which adds to the first"
                 )
 
     def _refuse(self, needed: int, left: int) -> NoReturn:
-        """Refuse uses of which `needed` are beyond those reserved, and the file has only `left`."""
+        """Raise BudgetExhausted: `needed` uses beyond the reserved ones, and the file has `left`."""
         uses, noun, left = self.plan.uses, self.plan.noun, left + self._unused
         if not left:
             raise BudgetExhausted(
@@ -454,7 +455,7 @@ class Ledger(OwnProcess, Generic[P]):
 
 
 class RepeatedRecords(UserWarning):
-    """Warning, for the curator alone, that the records of this run were used before."""
+    """Warning, for the curator only, that the records of this run were used before."""
 
 
 @dataclass(frozen=True)
@@ -487,7 +488,7 @@ class ComposedRuns(NamedTuple):
 
 @dataclass(frozen=True)
 class Account:
-    """All runs on one set of records; a function of raw data, for the curator alone.
+    """All runs on one set of records; a function of raw data, for the curator only.
 
     Arguments:
         digest: Keyed fingerprint of the records.
@@ -504,7 +505,7 @@ class Account:
 
     @property
     def sums(self) -> tuple[ComposedRuns, ...]:
-        """Guarantee of each group of runs that compose; usually one group."""
+        """Guarantee of each group of runs that compose; usually there is one group."""
         sums: list[ComposedRuns] = []
         for run in self.runs:
             for index, (total, count) in enumerate(sums):
@@ -527,7 +528,7 @@ class Account:
 
 
 def fingerprint(batches: Iterable[NDArray[Any]]) -> str:
-    """Return the secret digest H_k, 64 hexadecimal digits, of records in batches (n, …)."""
+    """Return the secret digest H_k, 64 hexadecimal digits, of the records of all batches (n, …)."""
     key, row_sum, count = secret_key(), 0, 0
     keyed = blake2b(key=key, digest_size=32)
     for batch in batches:
@@ -559,7 +560,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
     with holding_state() as state:
         path = state / "accounts" / f"{digest}.json"
         account = _read_account(path) if path.exists() else Account(digest, ())
-        if any(known.ledger == run.ledger for known in account.runs):
+        if any(earlier.ledger == run.ledger for earlier in account.runs):
             return account
         others = map(_read_account, (state / "accounts").glob("*.json"))
         if resumed and any(r.ledger == run.ledger for other in others for r in other.runs):
@@ -568,7 +569,7 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
                 "or give these a run of their own"
             )
         account = Account(digest, (*account.runs, run))
-        write_json(path, {"runs": [each.to_dict() for each in account.runs]})
+        write_json(path, {"runs": [entry.to_dict() for entry in account.runs]})
     if len(account.runs) > 1:
         warnings.warn(
             f"these records were used before ({account.runs[-2].begun}), and another run is another "
@@ -580,13 +581,14 @@ def charge(digest: str, ledger: Ledger[Any]) -> Account:
 
 
 def accounts() -> list[Account]:
-    """Return all accounts of this user, sorted by the day of their first run; for the curator alone."""
+    """Return all accounts of this user, sorted by the day of their first run; for the curator only."""
     with holding_state() as state:
         found = [_read_account(path) for path in sorted((state / "accounts").glob("*.json"))]
     return sorted(found, key=lambda account: account.runs[0].begun)
 
 
 def _read_account(path: Path) -> Account:
+    """Return the account of a file; raise PrivotError if it is damaged."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["runs"]
         runs = [Run(**r | {"guarantee": guarantee_from_dict(r["guarantee"])}) for r in entries]

@@ -1,9 +1,9 @@
 """Directed rounding of numbers and of printed figures, and the checks of ε and δ.
 
-**Numbers.** A privacy loss that is rounded to nearest can be smaller than the truth by half a unit in
-the last place, and then the guarantee is false. Sums, products and quotients here are the smallest float
-that is not below the exact result: they are computed with exact rational numbers (every finite float is
-one) and rounded once. Roots are enclosed by `bracket`, which evaluates the end that it returns as safe.
+**Numbers.** A privacy loss that is rounded to nearest can be smaller than the exact loss by half a unit
+in the last place, and then the guarantee is false. Sums, products and quotients here are the smallest
+float that is not below the exact result. They are computed with exact rational numbers, as every finite
+float is rational, and rounded once. Roots are enclosed by `bracket`, whose safe end was evaluated.
 
 **Printed figures.** Upper bounds (ε, δ, ρ, a factor of odds, a diameter, the probability of the truth)
 are printed by `at_most`, rounded up; lower bounds (an audit's ε, noise, a confidence) by `at_least`,
@@ -24,7 +24,7 @@ from fractions import Fraction
 from privot.core.errors import SMALLEST_DELTA, PrivotError, require_finite
 
 _REFUSED_DELTA = 0.1
-_ASSUMED_RECORDS = 1000  # where the number of records is unknown
+_ASSUMED_RECORDS = 1000  # if the number of records is unknown
 _LARGEST_FACTOR_EPSILON = 34.5  # e^34.5 is about 10^15: no protection
 LARGEST_EPSILON = 1000.0  # e^1000 has more than 400 digits
 
@@ -72,12 +72,12 @@ def bracket(
     tolerance: float,
     smallest: float = 0.0,
 ) -> tuple[float, float]:
-    """Narrow (unsafe, safe) to a relative tolerance, keeping excess(unsafe) > 0 ≥ excess(safe).
+    """Narrow (unsafe, safe) around a root of `excess`, with excess(unsafe) > 0 ≥ excess(safe).
 
-    Only points where `excess` was evaluated and is not positive become the safe end, so that end is safe
-    even if rounding errors make `excess` non-monotone. Two steps of regula falsi in its Illinois variant
-    (Dowell, Jarratt 1971) alternate with one of bisection. It also ends if both ends are below
-    `smallest`.
+    Only points where `excess` was evaluated and is not positive become the safe end. So this end is safe
+    even if rounding errors make `excess` non-monotone. Two steps of the Illinois variant of regula falsi
+    (Dowell, Jarratt 1971) alternate with a step of bisection, until the ends differ by a relative
+    `tolerance`, or are at most `smallest`.
     """
     at_unsafe, at_safe = excess(unsafe), excess(safe)
     step, last_moved = 0, ""
@@ -92,7 +92,7 @@ def bracket(
             if last - first > 2 * margin:
                 middle = min(max(chord, first + margin), last - margin)
         value = excess(middle)
-        # The Illinois rule halves the value at an end that stays twice in a row.
+        # The Illinois rule halves the value at an end that does not move in two steps.
         if value > 0:
             at_safe = at_safe / 2 if last_moved == "unsafe" else at_safe
             unsafe, at_unsafe, last_moved = middle, value, "unsafe"
@@ -124,13 +124,13 @@ def require_delta(delta: float, *, positive: bool = False) -> None:
 
 
 def check_delta(delta: float, records: int | None = None) -> None:
-    """Refuse δ ≥ 1/10, and warn if δ > 1/n for n records.
+    """Raise PrivotError if δ ≥ 1/10, and warn if δ > 1/n for n records.
 
-    Publishing one of n records, drawn at random, is (0, 1/n)-private: the output's distribution changes
-    by 1/n in total variation when one record changes. Sending one's record outright with probability δ
-    is (0, δ)-private locally, and reveals δn of n people on average. So a δ above 1/n protects nobody,
-    whatever ε is; it must be well below. An unknown number of records counts as n = 1000: for fewer, use
-    noise that needs no δ (Laplace, randomized response).
+    Publishing one of n records, drawn at random, is (0, 1/n)-private, because one record changes the
+    output's distribution by 1/n in total variation. Sending each record unchanged with probability δ is
+    (0, δ)-private locally, and reveals δn of n people on average. So δ must be well below 1/n to protect
+    anybody, at any ε. An unknown number of records counts as n = 1000. For fewer records, use noise that
+    needs no δ (Laplace, randomized response).
 
     >>> check_delta(1e-6)
     >>> check_delta(0.5)
@@ -200,7 +200,7 @@ def percent_at_least(share: float, digits: int = 3) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """Return "e^ε = number": ε is rounded up, and so is e to the printed ε.
+    """Return "e^ε = number", with ε rounded up, and e to the printed ε rounded up.
 
     >>> odds_factor(4.0), odds_factor(10.0049)
     ('e^4 = 55', 'e^10.01 = 23,000')
@@ -227,5 +227,6 @@ def _context(digits: int, rounding: str = ROUND_CEILING) -> Context:
 
 
 def _text(value: Decimal, digits: int, rounding: str) -> str:
+    """Return a rounded number as text, with all digits before the point."""
     whole = value.adjusted() + 1 if value.is_finite() else 0
     return repr(float(_context(max(digits, whole), rounding).plus(value))).removesuffix(".0")

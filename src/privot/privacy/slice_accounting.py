@@ -1,33 +1,31 @@
 r"""Accounting of noisy random projections (slices): the guarantee of a run, and calibration.
 
-`SlicedAccounting` is the public setting of a run: everything that determines its privacy except the
+`SlicedAccounting` contains the public settings of a run, which determine its privacy together with the
 noise and the number of steps.
 
-**Rényi curves.** The mechanism publishes $(U, XU + V)$, V of i.i.d. $N(0, σ²)$, U drawn afresh and
-independent of the data. Given U it is a Gaussian mechanism with squared sensitivity H. Averaging over H,
-which spends no δ on the sensitivity, gives
+**Rényi curves.** With records X, fresh random directions U, and noise V of i.i.d. $N(0, σ²)$, a step
+publishes $(U, XU + V)$. Given U it is a Gaussian mechanism. Its squared sensitivity H is random, with
+the law of `privot.privacy.slice_sensitivity`. The average over H, which spends no δ on large H, gives
 
 $$ e^{(α−1)D_α} = E\,e^{α(α−1)H/(2σ²)} =: M_α , \qquad ε(α) = \frac{\log M_α}{α − 1} . $$
 
-**Fixed-size sampling without replacement**, `replace_one`: a fresh uniformly random B of N records
-in uniformly random row order, q = B/N (Wang, Balle, Kasiviswanathan 2019, Theorem 9, fed with this
-curve):
+**Fixed-size sampling without replacement**, `replace_one`: a step has a fresh uniformly random set of B
+of N records, in uniformly random row order. With q = B/N (Wang, Balle, Kasiviswanathan 2019, Theorem 9),
 
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log\Big(1 + q²\tbinom α2 \min\{4(e^{ε(2)}−1), 2e^{ε(2)}\}
    + \sum_{j=3}^{α} 2 q^j \tbinom αj e^{(j−1)ε(j)}\Big) . $$
 
-**Padded Poisson sampling**, `zero_out`: each record enters with probability q; records that enter fill
-uniformly random slots of a public constant number of rows, the other rows are blank. Given U and the
-others' slots, the pair of laws of the record's slot is $N(0, σ²)$ and $(1−q)N(0, σ²) + qN(z, σ²)$, and
+**Padded Poisson sampling**, `zero_out`: each record is sampled with probability q. Sampled records fill
+uniformly random slots of a public constant number of rows, and the other rows are blank. Given U and the
+slots of the other records, the laws of the record's slot for the two neighbors are $N(0, σ²)$ and
+$(1−q)N(0, σ²) + qN(z, σ²)$, with z the record's projection, and
 
 $$ ε_{sub}(α) = \tfrac{1}{α−1} \log \sum_{l=0}^{α} \tbinom αl (1−q)^{α−l} q^l M_l ,
    \quad M_0 = M_1 = 1 . $$
 
-For each H the divergence in the other order is smaller (Mironov, Talwar, Zhang 2019, Theorem 5),
-hence its average over H too. Without padding the number of noisy rows would reveal whether a record is
-in the batch, and neither formula would hold.
-
-The formulas of both samplings hold for integer α ≥ 2.
+For each H the divergence in the other order is smaller (Mironov, Talwar, Zhang 2019, Theorem 5), so its
+average over H is smaller, too. Without padding, the number of noisy rows would reveal whether a record
+is in the batch, and neither formula would hold. The two formulas hold for integer α ≥ 2.
 """
 
 import math
@@ -69,7 +67,7 @@ SAMPLED_ORDERS = np.array(
     [*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), *range(288, 513, 32)], dtype=np.int64
 )
 FULL_BATCH_ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 400)
-# Bounds the relative error of sums of 512 positive terms, whose log-gammas of ~3000 lose 1e-16 each.
+# Bound on the relative error of sums of 512 positive terms, whose log-gammas of ~3000 lose 1e-16 each.
 _ERROR = 1e-11
 # Share of δ for overflowing batches of padded Poisson sampling.
 _OVERFLOW_SHARE = 1 / 40
@@ -87,7 +85,7 @@ _MAX_REFINEMENTS, _LARGE_DECREASE = 8, 2.5  # finer grids are tried if ε decrea
 def full_batch_renyi(
     length: ProjectedLength, stddev: float, rate: float = 1.0
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε(α) = log E exp(α(α−1)H/2σ²)/(α−1), rounded up; `rate` must be 1."""
+    """Return orders and ε(α) of a step with all records, rounded up; `rate` must be 1."""
     assert rate == 1
     orders = FULL_BATCH_ORDERS
     moments = length.log_moment(orders * (orders - 1) / (2 * stddev**2))
@@ -97,7 +95,7 @@ def full_batch_renyi(
 def without_replacement_renyi(
     length: ProjectedLength, stddev: float, rate: float
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε_sub(α) of one batch drawn without replacement, rounded up."""
+    """Return orders and ε_sub(α) of a step with a batch drawn without replacement, rounded up."""
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
     log_moments = _log_moments(length, stddev, j)
     log_factors = math.log(2) + log_moments
@@ -108,12 +106,12 @@ def without_replacement_renyi(
 def padded_poisson_renyi(
     length: ProjectedLength, stddev: float, rate: float
 ) -> tuple[Floats, Floats]:
-    """Return orders and ε_sub(α) of one padded Poisson batch, rounded up."""
+    """Return orders and ε_sub(α) of a step with a padded Poisson batch, rounded up."""
     # As Σ_l C(α,l)(1−q)^(α−l) q^l = 1, the sum is 1 + Σ_l C(α,l)(1−q)^(α−l) q^l (M_l − 1).
     j = np.arange(2, SAMPLED_ORDERS[-1] + 1)
     log_factors = _log_expm1(_log_moments(length, stddev, j)) + j * math.log(rate)
-    left_out = math.log1p(-rate) if rate < 1 else -math.inf
-    return _log_sums(j, log_factors, left_out)
+    log_not_sampled = math.log1p(-rate) if rate < 1 else -math.inf
+    return _log_sums(j, log_factors, log_not_sampled)
 
 
 _CURVES = {
@@ -128,8 +126,8 @@ def _log_moments(length: ProjectedLength, stddev: float, j: Floats) -> Floats:
     return length.log_moment(j * (j - 1) / (2 * stddev**2)) * (1 + 1e-15)
 
 
-def _log_sums(j: Floats, log_factors: Floats, log_left_out: float) -> tuple[Floats, Floats]:
-    """Return (α, log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_left_out))/(α−1))."""
+def _log_sums(j: Floats, log_factors: Floats, log_not_sampled: float) -> tuple[Floats, Floats]:
+    """Return orders α, and log(1 + Σ_j C(α, j) e^(log_factors_j + (α−j) log_not_sampled))/(α−1)."""
     alpha = SAMPLED_ORDERS[:, None].astype(np.float64)
     remaining = np.maximum(alpha - j, 0)
     log_binomial = (
@@ -137,10 +135,10 @@ def _log_sums(j: Floats, log_factors: Floats, log_left_out: float) -> tuple[Floa
         - scipy.special.gammaln(j + 1)
         - scipy.special.gammaln(remaining + 1)
     )
-    # 0 · log 0 = 0: at rate 1 only the term j = α is left.
+    # At rate 1 only the term j = α is positive: 0 · log 0 counts as 0.
     with np.errstate(invalid="ignore"):
-        staying_out = np.where(remaining > 0, remaining * log_left_out, 0.0)
-    terms = np.where(j <= alpha, log_binomial + log_factors + staying_out, -np.inf)
+        log_rest = np.where(remaining > 0, remaining * log_not_sampled, 0.0)
+    terms = np.where(j <= alpha, log_binomial + log_factors + log_rest, -np.inf)
     totals = np.logaddexp(0.0, scipy.special.logsumexp(terms, axis=1))
     return SAMPLED_ORDERS.astype(np.float64), totals / (SAMPLED_ORDERS - 1) * (1 + _ERROR)
 
@@ -151,21 +149,28 @@ def _log_expm1(x: Floats) -> Floats:
 
 
 class Overflow(NamedTuple):
-    """Size of padded Poisson batches, and the cost of cutting larger ones."""
+    """Number of rows of padded Poisson batches, and the δ spent on batches with more records."""
 
-    delta: float  # part of δ that is spent on batches with more sampled records than rows
-    rows: int  # number of rows of a batch
+    delta: float
+    rows: int
 
 
 @dataclass(frozen=True)
 class SlicedAccounting:
     """Privacy accounting of a run that publishes (U, XU + V) at every step.
 
-    Records are clipped to norm `radius` (a public number), have `dim` coordinates, and are projected
-    on `num_projections` directions (uniform and independent, or an `orthonormal` frame) that are drawn
-    afresh at each step. Each step sees `batch_size` of the `records` (exactly; on average for
-    `padded_poisson`; all for `none`). Projections are rounded to `grid` (0: not at all). `non_negative`
-    records have no negative entry. One record belongs to one `unit`.
+    Arguments:
+        dim: Number of coordinates of a record.
+        num_projections: Number of directions, which are drawn at each step.
+        records: Number of records.
+        batch_size: Number of records of a step; the mean number for `padded_poisson`.
+        sampling: Law of a step's batch; `none` takes all records.
+        neighboring: Adjacency.
+        radius: Public bound of the ℓ2 norms of records, which are clipped to it.
+        non_negative: Whether records have no negative entry.
+        orthonormal: Whether directions are an orthonormal frame, rather than independent.
+        grid: Step to whose multiples projections are rounded; 0 for no rounding.
+        unit: Owner of one record.
 
     >>> mnist = SlicedAccounting(
     ...     dim=784, num_projections=1000, records=60_000, batch_size=100, radius=0.5
@@ -177,7 +182,7 @@ class SlicedAccounting:
     ε = 10, δ = 1e-05, replace_one, per person
 
     Raises:
-        PrivotError: for numbers out of range, or a sampling and neighboring that no proof covers.
+        PrivotError: if numbers are out of range, or no proof covers the sampling and adjacency.
     """
 
     dim: int
@@ -210,7 +215,7 @@ class SlicedAccounting:
 
     @cached_property
     def sensitivity(self) -> float:
-        """Sensitivity Δ, the largest distance of two rows of neighboring runs."""
+        """Sensitivity Δ, the largest distance of rows of neighboring runs."""
         return record_sensitivity(self.radius, self.neighboring, self.sampling, self.non_negative)
 
     @cached_property
@@ -226,18 +231,18 @@ class SlicedAccounting:
         return self.batch_size / self.records
 
     def steps_of(self, epochs: float) -> int:
-        """Return the number of steps of `epochs` passes over the records (on average), rounded up."""
+        """Return the number of steps that use each record `epochs` times on average, rounded up."""
         require_finite("epochs", epochs, positive=True)
         return math.ceil(epochs * self.records / self.batch_size)
 
     def overflow(self, steps: int, delta: float) -> Overflow:
-        """Return the number of rows of padded batches, and the δ spent on batches that exceed it.
+        """Return the number of rows of padded batches, and the δ spent on batches with more records.
 
-        The number of rows is the smallest that any step exceeds with probability at most δ/40; a batch
-        that overflows is cut. The cost is steps · P(Bin(records, rate) > rows), rounded up: the number
-        of sampled records has the same law whether a record is real or blank, so a run may be
-        conditioned on no overflow, whose probability is the same under both neighbors. The result is
-        (0, batch_size) for other samplings, whose batches have a fixed size.
+        The number of rows is the smallest for which any step has more sampled records with probability
+        at most δ/40. Records beyond it are left out. The cost is steps · P(Bin(records, rate) > rows),
+        rounded up. It suffices because the number of sampled records has the same law for a real and a
+        blank record: a run may be conditioned on no overflow, whose probability is the same for the two
+        neighbors. For other samplings, whose batches have a fixed size, the result is (0, batch_size).
         """
         steps = require_count("steps", steps, MOST_STEPS)
         if self.sampling != "padded_poisson":
@@ -267,17 +272,20 @@ class SlicedAccounting:
         return RenyiDP(tuple(orders.tolist()), tuple(totals.tolist()), self.neighboring, self.unit)
 
     def epsilon(self, stddev: float, steps: int, delta: float, method: Method = "rdp") -> float:
-        """Return ε at δ of `steps` releases with noise of `stddev`, rounded up.
+        """Return ε at δ of `steps` releases with noise of `stddev`, rounded up; warn if δ > 1/records.
 
-        `method` is "rdp" (tens of milliseconds) or "pld", the privacy-loss distribution (a second;
-        never larger, as the smaller of two valid bounds is taken). Warns if δ > 1/records.
+        The method is "rdp" (Rényi curves, tens of milliseconds), or "pld" (privacy-loss distributions, a
+        second). The ε of "pld" is never larger, because it is the smaller of the two bounds.
         """
         return self._epsilon_at(stddev, steps, self._delta_left(steps, delta), method)
 
     def calibrate(self, epsilon: float, delta: float, steps: int, method: Method = "rdp") -> float:
-        """Return a stddev that is (ε, δ)-private, and the least to a relative 1e-9 (1e-5 by "pld").
+        """Return the least stddev that is (ε, δ)-private, to a relative 1e-9 (1e-5 by "pld").
 
-        The result is itself checked with `epsilon`. A PrivotError says if no noise reaches ε.
+        The result is safe, because its ε was evaluated.
+
+        Raises:
+            PrivotError: if no noise reaches ε, or an argument is out of range.
         """
         require_finite("epsilon", epsilon, positive=True)
         delta_left = self._delta_left(steps, delta)
@@ -303,13 +311,14 @@ class SlicedAccounting:
         return length_law(self.length)
 
     def _epsilon_at(self, stddev: float, steps: int, delta: float, method: Method) -> float:
-        """Return ε at `delta`, from which the part spent on overflows was subtracted."""
+        """Return ε at `delta`, which excludes the part spent on overflows."""
         require_choice("method", method, get_args(Method))
         best = self.renyi(stddev, steps).to_approximate(delta).epsilon
         if method == "rdp" or best == 0:
             return best
-        # The grid must be finer than the spread of one step's loss, about ε/(5√steps). Only an upper
-        # bound of ε is known: if the result is much smaller, repeat with a finer grid; all are valid.
+        # The grid must be finer than the spread of one step's loss, about ε/(5√steps). It is chosen
+        # by an upper bound of ε. If the result is much smaller, a finer grid follows; all results
+        # are valid.
         for _ in range(_MAX_REFINEMENTS):
             grid = best / (_GRID_CELLS * math.sqrt(steps))
             before, best = best, min(best, self._epsilon_on_grid(grid, stddev, steps, delta))
@@ -324,7 +333,7 @@ class SlicedAccounting:
         top_mass = 1e-3 * delta / steps
         if self.sampling == "padded_poisson" and self.rate < 1:
             loss = pair.losses(grid, top_mass)
-            return max(composed_epsilon(each, steps, delta) for each in (loss, loss.swapped()))
+            return max(composed_epsilon(law, steps, delta) for law in (loss, loss.swapped()))
         return composed_epsilon(pair.symmetrized_losses(grid, top_mass), steps, delta)
 
     def _delta_left(self, steps: int, delta: float) -> float:
@@ -336,20 +345,17 @@ class SlicedAccounting:
         return math.nextafter(delta - spent, 0.0) if spent else delta
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a plan, its run and its report need the result
 def _calibrated(
     setting: SlicedAccounting, epsilon: float, delta: float, steps: int, method: Method
 ) -> float:
-    """Return the least stddev at `delta` without the part spent on overflows, or infinity.
-
-    The result is cached because a plan, its run and its report all need it.
-    """
+    """Return the least stddev at `delta`, which excludes the part spent on overflows, or infinity."""
     epsilon_at = partial(setting._epsilon_at, steps=steps, delta=delta)
     by_renyi, by_losses = partial(epsilon_at, method="rdp"), partial(epsilon_at, method="pld")
     stddev = _least_stddev(by_renyi, epsilon, setting.sensitivity, width=1.0, tolerance=1e-9)
     if method == "rdp":
         return stddev
-    # An evaluation takes a second: the search begins near the result, which is only little smaller.
+    # An evaluation takes a second, so the search begins near the result, which is only little smaller.
     start = stddev if math.isfinite(stddev) else setting.sensitivity
     return _least_stddev(by_losses, epsilon, start, width=0.08, tolerance=1e-5)
 
@@ -363,8 +369,8 @@ def _least_stddev(
 ) -> float:
     """Return the least σ with epsilon_at(σ) ≤ target, up to `tolerance` in log σ.
 
-    ε decreases in σ up to the accountant's rounding errors, so only a σ that was evaluated is
-    returned. The search leaves `start` by factors that grow from 1 + `width`; the result is infinite if
+    Because of rounding errors, ε may not decrease everywhere in σ, so only a σ that was evaluated is
+    returned. The search leaves `start` by factors that grow from 1 + `width`. The result is infinite if
     1e9 times `start` is too little.
     """
 
@@ -372,7 +378,7 @@ def _least_stddev(
     def excess(log_stddev: float) -> float:
         epsilon = epsilon_at(math.exp(log_stddev))
         value = math.log(min(max(epsilon, 1e-300), 1e300)) - math.log(target)
-        # The logarithms of two neighboring floats may be equal, so the sign is set explicitly.
+        # Logarithms of neighboring floats may be equal, so the sign is set explicitly.
         return max(value, 1e-18) if epsilon > target else min(value, 0.0)
 
     near = far = math.log(start)

@@ -3,62 +3,63 @@ r"""Privacy-loss distributions of noisy slices: one step, discretized from above
 `SampledPair` gives the distribution of one step's loss, `composed_epsilon` the ε of many steps.
 
 Symbols are those of `privot.privacy.slice_sensitivity`: a step releases k random directions U and the
-projections XU + V, V of standard deviation σ. Rows of neighbors differ by z, ‖z‖ ≤ Δ. The squared
-distance of their projections is $H = ‖Uᵀz‖² = ‖z‖² Σ_j Y_j$, $Y_j$ independent Beta variables (a
+projections XU + V, with V of standard deviation σ. Rows of neighbors differ by z, ‖z‖ ≤ Δ. The squared
+distance of their projections is $H = ‖Uᵀz‖² = ‖z‖² Σ_j Y_j$ with independent Beta variables $Y_j$ (a
 single one for an orthonormal frame).
 
-**The pair.** $(U, XU+V)$ under two neighbors is, once everything independent of the record is fixed,
-$(H, N(0, 1))$ against $(H, N(\sqrt H/σ, 1))$: write Q and P for the two, $R = (1−q) Q + q P$ for a
-record that is drawn with probability q. A pair *dominates* another if its hockey-stick divergence
-$H_α(A‖B) = E_B(dA/dB − α)_+$ is at least as large for every α ≥ 0. Shrinking the shift is
-post-processing given H, and H grows stochastically with ‖z‖, so the pair at ‖z‖ = Δ, with a law of H
-rounded up, dominates. Products of dominating pairs dominate any adaptive composition of the steps (Zhu,
-Dong, Wang 2022, Theorem 10).
+**The pair.** If everything that does not depend on the record is fixed, $(U, XU+V)$ has, for the two
+neighbors, the laws $Q = (H, N(0, 1))$ and $P = (H, N(\sqrt H/σ, 1))$. A record that is drawn with
+probability q has the law $R = (1−q) Q + q P$. A pair *dominates* another if its hockey-stick divergence
+$H_α(A‖B) = E_B(dA/dB − α)_+$ is at least as large for every α ≥ 0. Given H, a smaller shift is
+post-processing, and H grows stochastically with ‖z‖, so the pair at ‖z‖ = Δ, with a law of H rounded up,
+dominates. Products of dominating pairs dominate any adaptive composition of the steps (Zhu, Dong, Wang
+2022, Theorem 10).
 
-**Padded Poisson, `zero_out`.** The pair is (R, Q) if the first data set holds the record, (Q, R) if the
-second does, at *every* step, so each is composed by itself and the larger result holds.
+**Padded Poisson, `zero_out`.** At *every* step, the pair is (R, Q) if the first data set contains the
+record, or (Q, R) if the second does. So the two are composed separately, and the larger result holds.
 
-**Without replacement, `replace_one`.** The outputs are $(1−q)M_0 + qM_1$ and $(1−q)M_0 + qM_1'$, with
-$M_0$: record i is not drawn; $M_1, M_1'$: it is, worth x or x′. For α ≥ 1 put $α' = 1 + (α−1)/q$ and
-$β = α/α'$. Any two of $M_0, M_1, M_1'$ are mixtures, over the same coins, of outputs that differ in one
-row (rows are in random order, and $M_0$ has another record in the row of record i). So
-advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2), then joint convexity, give
+**Without replacement, `replace_one`.** The outputs are $(1−q)M_0 + qM_1$ and $(1−q)M_0 + qM_1'$. In
+$M_0$ record i is not drawn; in $M_1$ and $M_1'$ it is drawn, and is x or x′. For α ≥ 1 put
+$α' = 1 + (α−1)/q$ and $β = α/α'$. Any two of $M_0, M_1, M_1'$ are mixtures, over the same coins, of
+outputs that differ in one row (rows are in random order, and $M_0$ has another record in the row of
+record i). So advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2), then joint convexity,
+give
 
 $$ H_α = q H_{α'}(M_1 ‖ (1−β) M_0 + β M_1')
    ≤ q (1−β) H_{α'}(M_1 ‖ M_0) + q β H_{α'}(M_1 ‖ M_1') $$
 
-which is at most $q H_{α'}(P ‖ Q) = H_α(R ‖ Q)$, the same convexity with $M_0 = M_1' = Q$, $M_1 = P$.
+which is at most $q H_{α'}(P ‖ Q) = H_α(R ‖ Q)$, by the equality with $M_0 = M_1' = Q$ and $M_1 = P$.
 
 For α < 1, $H_α(A‖B) = 1 − α + α H_{1/α}(B‖A)$ and the same bound for the swapped neighbors give
-$H_α(Q ‖ R)$. Neither (R, Q) nor (Q, R) bounds both sides, and the larger of their compositions
-need not bound anything (Lebeda, Regehr, Kamath, Steinke 2024). But
+$H_α(Q ‖ R)$. Neither (R, Q) nor (Q, R) bounds the divergence for all α, and the larger of their
+compositions need not be a bound (Lebeda, Regehr, Kamath, Steinke 2024). But
 
 $$ f(α) = H_α(R‖Q) \;(α ≥ 1), \qquad f(α) = 1 − α + α f(1/α) \;(α < 1) $$
 
-is convex, non-increasing, with $f(0) = 1$ and $f(α) ≥ (1−α)_+$: it is the divergence of some pair (Zhu,
-Dong, Wang 2022, Proposition 9), the *symmetrized* one, which dominates in both directions. Its losses
-above 0 are those of (R, Q) under R, those below 0 those of (Q, R) under Q, what is left is an atom at 0
-(its mass $(1−q)(1 − 2 P(N(0,1) > \sqrt H/2σ))$, averaged, is not negative: f has a convex kink at 1).
+is convex, non-increasing, with $f(0) = 1$ and $f(α) ≥ (1−α)_+$. So it is the divergence of some pair
+(Zhu, Dong, Wang 2022, Proposition 9), the *symmetrized* pair, which dominates in the two directions. Its
+losses above 0 are those of (R, Q) under R, and its losses below 0 those of (Q, R) under Q. The remaining
+mass is an atom at 0: the mean of $(1−q)(1 − 2 P(N(0,1) > \sqrt H/2σ))$, which is not negative.
 
-**Discretization** (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). f at the grid $α_i = e^{ih}$ is
-joined by straight lines, which lie above a convex f. In terms of masses: a cell's mass under either
-measure goes to its two ends, both totals preserved; beyond the last point what no finite ratio explains
-is an infinite loss. The excess over the exact pair is of second order in h.
+**Discretization** (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022). Between the points $α_i = e^{ih}$
+of a grid, f is replaced by straight lines, which are above it because f is convex. The masses of a cell
+under the two measures then move to its ends, and keep their totals. Beyond the last point, the mass that
+no finite ratio explains has an infinite loss. The excess over the exact pair is of second order in h.
 
-**Composition.** After T steps the loss is a sum of T independent ones, and
+**Composition.** After T steps the loss L is a sum of T independent losses of one step, and
 
 $$ δ(ε) = P(\text{some loss is } ∞) + E\,(1 − e^{ε−L})_+ , \qquad L = L_1 + … + L_T . $$
 
 **Tilting.** With $K(s) = \log E\,e^{sL_1}$ over the finite losses, the law of L is $e^{TK(s) − sL}$
-times that of a sum of T tilted losses, of masses $p_i e^{sL_i − K(s)}$. With the s that minimizes
-Chernoff's bound $δ ≤ e^{TK(s) − sε}$ the tilted sum is centered at ε, so that the transform's rounding
-error is relative to δ itself, not to 1: tiny δ keep their digits (Koskela, Jälkö, Honkela 2020 compose
-by Fourier transforms; tilting is the saddle point's).
+times the law of a sum of T tilted losses, of masses $p_i e^{sL_i − K(s)}$. With the s that minimizes
+Chernoff's bound $δ ≤ e^{TK(s) − sε}$, the tilted sum is centered at ε, as in a saddle point
+approximation. So the rounding error of the Fourier transform that composes the steps (Koskela, Jälkö,
+Honkela 2020) is relative to δ, not to 1, and tiny δ keep their digits.
 
-**Aliasing.** The transform adds up losses that differ by multiples of the window. Sums below the window
-turn up inside it, which only overstates δ. Sums at or above its end b contribute at most
-$E[1; L ≥ b] ≤ e^{TK(s) − sb}$, which is added, and $10^{−9}$ of Chernoff's bound for rounding (more
-beyond $10^5$ steps).
+**Aliasing.** The transform adds the masses of sums that differ by multiples of the window. Sums below
+the window count as larger sums inside it, which only overstates δ. Sums at or above its end b contribute
+at most $P(L ≥ b) ≤ e^{TK(s) − sb}$. This is added to δ, and $10^{−9}$ of Chernoff's bound for rounding
+(more beyond $10^5$ steps).
 """
 
 import math
@@ -70,12 +71,12 @@ import scipy
 
 from privot.privacy.slice_sensitivity import Floats
 
-_MIN_CELLS, _MAX_CELLS = 64, 2**17  # of the grid of one step's losses
-_MAX_LOSS = 600.0  # of one step; its exponential is still a float
-_MAX_POINTS = 2**23  # of the window of sums of a composition
+_MIN_CELLS, _MAX_CELLS = 64, 2**17  # numbers of cells of the grid of one step's losses
+_MAX_LOSS = 600.0  # largest finite loss of one step, whose exponential is still a float
+_MAX_POINTS = 2**23  # largest number of points of the window of sums
 _ROUNDING = 1e-9  # error of a transform, relative to Chernoff's bound
 _SPREADS = 10  # half-width of the window of sums, in standard deviations of the tilted sum
-# Exponents at most so large are used, since e^709 is the largest float.
+# Largest exponents, below 709, at which the exponential overflows.
 _WINDOW_EXPONENT, _WEIGHT_EXPONENT = 600.0, 650.0
 
 
@@ -93,10 +94,7 @@ class LossDistribution:
 
     @classmethod
     def around_zero(cls, step: float, above: Floats, below: Floats, infinite: float) -> Self:
-        """Return the law with masses `above` at step, 2·step, … and `below` at −step, −2·step, ….
-
-        The remaining mass is at 0.
-        """
+        """Return the law with masses `above` at step, 2·step, …, `below` at −step, …, the rest at 0."""
         at_zero = max(1 - infinite - math.fsum(above) - math.fsum(below), 0.0)
         masses = np.concatenate([below[::-1], [at_zero], above])
         return cls(step, -len(below), masses, infinite)
@@ -118,11 +116,11 @@ class LossDistribution:
 class SampledPair:
     """The pair (R, Q), R = (1−q)Q + qP, of a Gaussian step whose shift is public and random.
 
-    Q is N(0, 1) and P is N(m, 1), where m = √H/σ has a discrete law; both measures include m.
+    Given the shift m = √H/σ, which has a discrete law, Q is N(0, 1) and P is N(m, 1).
 
     Arguments:
         shifts: Values of m.
-        weights: Their probabilities.
+        weights: Probabilities of these values.
         rate: Probability q that the record is drawn.
     """
 
@@ -147,13 +145,13 @@ class SampledPair:
         return LossDistribution.around_zero(half.step, above, below, half.infinite)
 
     def _losses_above(self, lowest: float, step: float, top_mass: float) -> LossDistribution:
-        """Return the losses of (R, Q) above `lowest`, each cell's masses shared between its ends."""
+        """Return the losses of (R, Q) above `lowest`, with each cell's masses moved to its ends."""
         highest = self._highest_loss(top_mass)
         width = highest - lowest
         step = min(max(step, width / _MAX_CELLS), width / _MIN_CELLS)
         first, last = math.floor(lowest / step), math.ceil(highest / step)
         losses = np.asarray(step * np.arange(first, last + 1))
-        # Probabilities of a larger loss than each, under Q and under P.
+        # Probabilities under Q and under P that the loss is larger than each of `losses`.
         under_q, under_p = np.zeros_like(losses), np.zeros_like(losses)
         log_ratio = self._log_ratio(losses)
         for shift, weight in zip(self.shifts, self.weights, strict=True):
@@ -163,9 +161,9 @@ class SampledPair:
         if lowest < 0:
             under_q[0] = under_p[0] = 1.0
         under_r = (1 - self.rate) * under_q + self.rate * under_p
-        # In flat tails rounding may give negative masses: they become 0, and more mass overstates δ.
+        # In flat tails, rounding may give negative masses. They become 0, which overstates δ.
         in_q, in_r = -np.diff(under_q), np.maximum(-np.diff(under_r), 0.0)
-        # To keep both totals, the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of the mass r.
+        # Totals r and q are unchanged if the upper end gets (r e^−lower − q)/(e^−lower − e^−upper) of r.
         ratio = np.exp(-losses)
         to_upper = (in_r * ratio[:-1] - in_q) / (-np.expm1(-step) * ratio[:-1])
         to_upper = np.clip(to_upper, 0.0, in_r)
@@ -178,7 +176,7 @@ class SampledPair:
         return LossDistribution(step, first, masses, infinite)
 
     def _highest_loss(self, top_mass: float) -> float:
-        """Return a loss that is exceeded under P with probability of about top_mass/q; at most 600."""
+        """Return a loss ≤ 600 that is exceeded under P with probability of about top_mass/q."""
         highest = 1.0
         while highest < _MAX_LOSS:
             x = self._log_ratio(np.array(highest)) / self.shifts + self.shifts / 2
@@ -189,7 +187,7 @@ class SampledPair:
         return min(highest, _MAX_LOSS)
 
     def _log_ratio(self, loss: Floats) -> Floats:
-        """Return r = mx − m²/2 with log(1−q + q e^r) = loss; −∞ if the left side is always larger."""
+        """Return r = mx − m²/2 with log(1−q + q e^r) = loss; −∞ if no r has so small a loss."""
         near = np.minimum(loss, 1.0)
         far = np.maximum(loss, 1.0)
         with np.errstate(divide="ignore"):
@@ -203,8 +201,8 @@ class SampledPair:
 def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     """Return the ε at `delta` of `steps` steps of the loss distribution, rounded up.
 
-    Sums of tilted losses are computed in a window around the ε of Chernoff's bound, and weighted so that
-    the tilt is undone; ε is the smallest at which the weights give δ (see the module). It is infinite if
+    The law of the sum of tilted losses is computed in a window around the ε of Chernoff's bound. Weights
+    undo the tilt, and ε is the smallest at which they give δ (see the module). It is infinite if
     infinite losses alone exceed δ, or the window has more than 8 million points.
     """
     infinite = -math.expm1(steps * math.log1p(-loss.infinite))
@@ -220,8 +218,8 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     tilted = np.exp(log_masses + tilt * losses - _cumulant(log_masses, losses, tilt))
     mean = float(tilted @ losses)
     spread = math.sqrt(steps * float(tilted @ (losses - mean) ** 2))
-    # The window of sums, from `below` under `bound` to `above` over it, beyond which weights are e^−40.
-    # Weights further below would overflow: sums there are aliased into the window, which overstates δ.
+    # The window ends at `bound` + `above`, beyond which weights are below e^−40. It begins at `bound` −
+    # `below`: smaller sums, whose weights would overflow, are aliased into it, which overstates δ.
     distance = abs(bound - steps * mean)
     below = min(max(_SPREADS * spread, 1 / tilt) + distance, _WINDOW_EXPONENT / tilt)
     above = max(_SPREADS * spread, 40 / tilt)
@@ -233,19 +231,19 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     weights = probabilities * np.exp(np.minimum(tilt * (bound - grid), _WEIGHT_EXPONENT)) * target
     rounding = _ROUNDING * max(1.0, 1e-5 * steps)
     lost = target * (math.exp(-tilt * (grid[-1] - bound)) + rounding)
-    # ε must be above the losses whose weights were capped, and so are too small.
+    # ε must be above the losses whose weights are too small because they were capped.
     lowest_valid = int(np.searchsorted(grid, bound - _WEIGHT_EXPONENT / tilt)) + 1
     epsilon = _smallest_epsilon(grid, weights, bound, target - lost, lowest_valid)
-    # The rounding error of a cell's totals, about 2⁻⁵³, shifts the mean loss by as much.
+    # A cell's totals have a rounding error of about 2⁻⁵³, which shifts the mean loss by as much.
     return max(0.0, epsilon + steps * len(tilted) * 2.0**-52)
 
 
 def _sums_of_losses(
     loss: LossDistribution, masses: Floats, steps: int, lowest: float, size: int
 ) -> tuple[Floats, Floats]:
-    """Return (a window of sums of `steps` losses with these masses, the probabilities of its sums).
+    """Return a window of sums of `steps` losses with these masses, and the probabilities of the sums.
 
-    The window has `size` grid points from `lowest` on; those outside are aliased into it.
+    The window has `size` grid points from `lowest` on, into which all other points are aliased.
     """
     folded = np.bincount((loss.first + np.arange(len(masses))) % size, masses, minlength=size)
     probabilities = scipy.fft.irfft(scipy.fft.rfft(folded) ** steps, size)
@@ -254,7 +252,7 @@ def _sums_of_losses(
 
 
 def _cumulant(log_masses: Floats, losses: Floats, tilt: float) -> float:
-    """Return K(tilt) of one step."""
+    """Return the logarithm K(tilt) of the moment-generating function of one step's losses."""
     return float(scipy.special.logsumexp(log_masses + tilt * losses))
 
 
@@ -270,8 +268,8 @@ def _chernoff_bound(
     limits, options = (-14.0, 14.0), {"xatol": 1e-3}
     best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded", options=options)
     tilt, epsilon = math.exp(best.x), float(best.fun)
-    # Where the largest losses alone spend δ, the best tilt is infinite (here near its limit, e^14), and
-    # lower sums lose all digits. At 30/ε, a sum of 0 is scaled by e^−30 relative to ε: above 2^−53.
+    # If the largest losses alone spend δ, the best tilt is infinite (here near its limit, e^14), and
+    # lower sums lose all digits. At 30/ε, a sum of 0 is scaled by e^−30 relative to ε, above 2^−53.
     if best.x > 12 and epsilon > 0:
         tilt = 30 / epsilon
         epsilon = bound(math.log(tilt))
@@ -279,21 +277,21 @@ def _chernoff_bound(
 
 
 def _smallest_epsilon(
-    grid: Floats, weights: Floats, bound: float, wanted: float, lowest_valid: int
+    grid: Floats, weights: Floats, bound: float, target: float, lowest_valid: int
 ) -> float:
-    """Return the ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `wanted`, or `bound` if none does.
+    """Return the ε at which $\\sum_L w_L (1 − e^{ε−L})_+$ falls to `target`, or `bound` if none does.
 
     δ at a grid point ε is $\\sum_{L > ε} w_L − e^ε \\sum_{L > ε} w_L e^{−L}$, with $e^{−L}$ relative to
     `bound`; between two grid points both sums are constant.
     """
     total = np.cumsum(weights[::-1])[::-1]
-    # Exponents are capped far from `bound`: a smaller term to subtract only overstates δ.
+    # Exponents are capped far from `bound`, which makes the subtracted term smaller, and overstates δ.
     decay = np.exp(np.minimum(bound - grid, _WINDOW_EXPONENT))
     decayed = np.cumsum((weights * decay)[::-1])[::-1]
     deltas = total - np.exp(np.minimum(grid - bound, _WINDOW_EXPONENT)) * decayed
-    start = max(int(np.searchsorted(-deltas, -wanted)), lowest_valid)
+    start = max(int(np.searchsorted(-deltas, -target)), lowest_valid)
     if start >= len(grid):
         return bound
-    excess = (total[start] - wanted) / decayed[start] if decayed[start] > 0 else 0.0
+    excess = (total[start] - target) / decayed[start] if decayed[start] > 0 else 0.0
     epsilon = bound + math.log(excess) if excess > 0 else grid[start - 1]
     return float(min(max(epsilon, grid[start - 1]), grid[start]))

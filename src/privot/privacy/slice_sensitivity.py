@@ -1,64 +1,61 @@
 r"""Sensitivity Δ of noisy slices, and the law of the projected squared distance H: moments and tails.
 
-Accounts of noisy slices (`privot.privacy.slice_accounting`) need moments of H for Rényi divergences, and
-a discrete law of H for privacy-loss distributions.
-
 Records are clipped to ‖x‖ ≤ R, a public radius. **Δ** is the largest distance between the rows of two
-neighboring runs in the same slot.
+neighboring runs in the same slot, for
 
-- `replace_one`, full batch or fixed-size sampling without replacement: rows x and x′, so Δ = 2R; for
-  records without negative entries ⟨x, x′⟩ ≥ 0, so Δ = √2 R.
-- `zero_out` with *padded* Poisson sampling (or the full batch): x and a row of zeros, so Δ = R.
-- `zero_out` with fixed-size sampling: when the record is not drawn, another record x_j has its slot,
-  so that rows x, 0 and x_j are compared pairwise, and Δ is 2R (√2 R) again.
-- `replace_one` with Poisson sampling is refused: the formulas compare a row with a blank, not two rows.
+- `replace_one`, with the full batch or fixed-size sampling without replacement: the rows are x and x′,
+  so Δ = 2R. For records without negative entries ⟨x, x′⟩ ≥ 0, so Δ = √2 R;
+- `zero_out` with *padded* Poisson sampling or the full batch: the rows are x and a blank, so Δ = R;
+- `zero_out` with fixed-size sampling: if the record is not drawn, another record x_j has its slot. So
+  the rows are two of x, 0 and x_j, and Δ is 2R (√2 R);
+- `replace_one` with Poisson sampling: refused, because the formulas compare a row with a blank only.
 
-Rows that differ by $z$, $‖z‖ ≤ Δ$, differ by $Uᵀz$ after projection. **H** $= ‖Uᵀz‖²$ has a law that
-depends on $‖z‖$ only, as the law of U does not change under rotations:
+Rows that differ by $z$, $‖z‖ ≤ Δ$, differ by $Uᵀz$ after projection on the k directions U. The law of
+**H** $= ‖Uᵀz‖²$ depends on $‖z‖$ only, because rotations do not change the law of U, which consists of
 
 - k independent uniform directions: $H = ‖z‖² Σ_j Y_j$ with $Y_j ∼ \mathrm{Beta}(½, (d−1)/2)$ i.i.d., so
   $\log E\,e^{cH} = k \log {}_1F_1(½; d/2; c‖z‖²)$;
-- a uniform orthonormal k-frame, $k ≤ d$: $H = ‖z‖² Y$ with $Y ∼ \mathrm{Beta}(k/2, (d−k)/2)$, so
+- or a uniform orthonormal k-frame, $k ≤ d$: $H = ‖z‖² Y$ with $Y ∼ \mathrm{Beta}(k/2, (d−k)/2)$, so
   $H ≤ ‖z‖²$.
 
-Both grow with $‖z‖$ (stochastically), so $‖z‖ = Δ$ is the worst case.
+The variables Y are called *shares*. H grows with $‖z‖$ (stochastically), so $‖z‖ = Δ$ is the worst case.
 
 **Grid.** If projections are rounded to multiples of g before the noise, each of the k coordinates of two
-rows moves by at most g/2, their difference by g, and H becomes at most $(\sqrt H + \sqrt k g)²$, which
-is at most $(1+t) H + (1 + 1/t) k g²$ for every $t > 0$: a moment of the same form. Several t are
-tried. The logarithm of a moment is convex (Hölder): on a fine grid, where all t are small, the chord
-between two of its values is an upper bound of those between, with a relative error of order t².
+rows moves by at most g/2, and their difference by g. So H becomes at most $(\sqrt H + \sqrt k g)²$,
+which is at most $(1+t) H + (1 + 1/t) k g²$ for every $t > 0$, and the least bound of several t is used.
+On a fine grid, where all t are small, the logarithm of the moment in t is replaced by a chord, which is
+an upper bound because this logarithm is convex (Hölder), with a relative error of order t².
 
 **Kummer's function** is the moment-generating function of one share: for $Y ∼ \mathrm{Beta}(a, b−a)$,
 
 $$ E\,e^{xY} = {}_1F_1(a; b; x) = \sum_n \frac{(a)_n}{(b)_n} \frac{x^n}{n!} , \qquad x ≥ 0 . $$
 
 Its *logarithm* is computed, for $d$ up to $10^6$ and $x$ of any size, to the same relative accuracy for
-results from $10^{-9}$ to $10^9$, in **two ways**:
+results from $10^{-9}$ to $10^9$, by
 
-- the series, all of whose terms are positive, as long as 240 terms leave out less than $10^{-30}$
-  ($x ≤ 40$; or $a ≤ 1$ and $x ≤ b/2$, when the ratio of terms is at most ½);
+- the series, whose terms are positive, if 240 terms leave out less than $10^{-30}$ ($x ≤ 40$; or
+  $a ≤ 1$ and $x ≤ b/2$, where the ratio of terms is at most ½);
 - else the integral over $y = 1/(1+e^{−s})$, $s ∈ ℝ$, of
   $e^{φ(s)}$, $φ = xy + a \log y + (b−a) \log(1−y)$, by the trapezoidal rule. φ has one maximum, at the
-  positive root of $−x y² + (x − b) y + a = 0$; the rule runs where φ is within 42 of it. The integrand
-  is analytic in a strip around the real axis and falls off exponentially, so that the rule converges
-  exponentially in the number of nodes (Trefethen, Weideman 2014): its error is below rounding.
+  positive root of $−x y² + (x − b) y + a = 0$. The nodes cover the interval where φ is within 42 of it.
+  The integrand is analytic in a strip around the real axis and decreases exponentially, so the rule
+  converges exponentially in the number of nodes (Trefethen, Weideman 2014).
 
-A bound on the rounding error is added, and $\log {}_1F_1 ≤ x$ (as $Y ≤ 1$) caps the result.
+A bound on the rounding error is added, and $\log {}_1F_1 ≤ x$ (as $Y ≤ 1$) bounds the result.
 
-**The discrete law** (`length_law`) is that of a variable which is stochastically larger than H. Two
-Gaussians at distance $\sqrt H$ are easier to tell apart the larger H is, so it only overstates the
-loss: every rounding is upwards.
+**The discrete law** (`length_law`) is that of a variable which is stochastically larger than H. This
+only overstates the loss, because two Gaussians at distance $\sqrt H$ are easier to distinguish the
+larger H is. So every rounding is upwards.
 
-- $Y_j$ is rounded up to a multiple of a step; up to 32 of them are added by one Fourier transform.
-- Sums of m are doubled: convolve, then round up to a coarser step. At each doubling the mean grows
-  by about $10^{−5}$ of itself, in all by some $10^{−4}$.
-- The transforms' rounding error, relative to 1, is added to P(H > h); where Chernoff's bound with the
-  exact moment-generating function is lower, it is used instead, so far tails are accurate.
-- The single Beta variable of an orthonormal frame needs none of this.
+- $Y_j$ is rounded up to a multiple of a step, and up to 32 of them are added by one Fourier transform.
+- Larger sums are made by doubling: a convolution, then rounding up to a coarser step. Each doubling
+  multiplies the mean by about $1 + 10^{−5}$, all together by about $1 + 10^{−4}$.
+- The transforms' rounding error, relative to 1, is added to P(H > h). Chernoff's bound with the exact
+  moment-generating function is used where it is lower, so far tails are accurate.
+- The single Beta variable of an orthonormal frame needs no sum.
 
-The result is rounded up to some hundreds of values, near the mean a twentieth of a standard deviation
-and at most a hundredth of the mean apart.
+The result is rounded up to some hundreds of values, whose distances near the mean are a twentieth of a
+standard deviation, and at most a hundredth of the mean.
 """
 
 import math
@@ -74,15 +71,15 @@ from privot.core.errors import PrivotError, require_choice, require_finite
 
 Floats = NDArray[np.float64]
 
-_TERMS = 240  # of the series
-_NODES = 512  # of the trapezoidal rule
-_DROP = 42.0  # e^−42 is below rounding
+_TERMS = 240  # number of terms of the series
+_NODES = 512  # number of nodes of the trapezoidal rule
+_DROP = 42.0  # difference of φ and its maximum beyond which e^φ is below rounding
 _REACHES: Floats = np.ldexp(1e-9, np.arange(40))  # distances from the peak that are tried first
 _FINE = 1e-3  # largest t for which a chord is used
 _LOG_TAIL = -20 * math.log(10)  # log of the mass of sums of shares that is left out
 _DIRECT_SUMMANDS, _DIRECT_CELLS = 32, 2**20  # most shares added by one transform, and its cells
-_SUM_CELLS = 2**18  # cells of a doubled sum
-# Measured errors, against 60 digits and relative to the summed terms, are below a tenth of these.
+_SUM_CELLS = 2**18  # number of cells of a doubled sum
+# Bounds on errors relative to the summed terms: ten times the errors measured against 60 digits.
 _SERIES_ERROR, _INTEGRAL_ERROR = 1e-13, 1e-13
 
 
@@ -103,7 +100,7 @@ def log_kummer(a: float, b: float, x: Floats) -> Floats:
 
 
 def _series(a: float, b: float, x: Floats) -> Floats:
-    """Return log(1 + Σ_{n≥1} terms); the sum keeps its digits however small it is."""
+    """Return log(1 + Σ_{n≥1} terms), where even a tiny sum keeps its digits."""
     n = np.arange(_TERMS, dtype=np.float64)
     ratios = (a + n) / ((b + n) * (n + 1))
     terms = np.cumprod(np.multiply.outer(x, ratios), axis=-1)
@@ -111,15 +108,14 @@ def _series(a: float, b: float, x: Floats) -> Floats:
 
 
 def _integral(a: float, b: float, x: Floats) -> Floats:
-    """Return log of the integral over B(a, b−a), by the trapezoidal rule around its peak.
-
-    Symbols are those of the module's docstring, and w = 1 − y.
-    """
+    """Return log(integral of e^φ / B(a, b−a)) by the trapezoidal rule around the peak; w is 1 − y."""
     # y and w at the peak, each from the root formula that does not cancel.
-    middle = x - b
-    root = np.hypot(middle, 2 * np.sqrt(a * x))
-    far = middle > 0
-    y = np.where(far, (middle + root) / (2 * x), 2 * a / np.where(far, root, root - middle))
+    linear = x - b  # coefficient of y
+    root = np.hypot(linear, 2 * np.sqrt(a * x))
+    positive = linear > 0
+    y = np.where(
+        positive, (linear + root) / (2 * x), 2 * a / np.where(positive, root, root - linear)
+    )
     w = 2 * (b - a) / (x + b + root)
     log_w = np.where(y < 0.5, np.log1p(-np.minimum(y, 0.5)), np.log(w))
     parts = x * y, a * np.log(y), (b - a) * log_w, _log_beta(a, b - a)
@@ -139,14 +135,14 @@ class _Peak:
 
     a: float
     b: float
-    y: Floats  # (n, 1), at the maximum
-    w: Floats  # (n, 1), 1 − y
-    xyw: Floats  # (n, 1), x y w
+    y: Floats  # y (n, 1) at the maximum
+    w: Floats  # 1 − y (n, 1)
+    xyw: Floats  # x y w (n, 1)
 
     def drop(self, t: Floats) -> Floats:
-        """Return φ(s) − φ(s + t) = b log D − a t − x y w (e^t − 1)/D (n, m), s at the maximum.
+        """Return φ(s) − φ(s + t) = b log D − a t − x y w (e^t − 1)/D (n, m), with s at the maximum.
 
-        The shift changes y to y e^t/D, where D = w + y e^t = 1 + y (e^t − 1).
+        The shift by t changes y to y e^t/D, where D = w + y e^t = 1 + y (e^t − 1).
         """
         growth = np.expm1(t)
         change = self.y * growth
@@ -164,7 +160,7 @@ class _Peak:
         while (inside := self.drop(sign * outer) < _DROP).any():
             outer = np.where(inside, 2 * outer, outer)
         inner = outer / 2
-        for _ in range(12):  # bisection to 2⁻¹² of the distance: the drop need not be exact
+        for _ in range(12):  # bisection to 2⁻¹² of the distance, because the drop need not be exact
             half = (inner + outer) / 2
             inside = self.drop(sign * half) < _DROP
             inner, outer = np.where(inside, half, inner), np.where(inside, outer, half)
@@ -193,12 +189,15 @@ CentralNeighboring = Literal["replace_one", "zero_out"]
 def record_sensitivity(
     radius: float, neighboring: str, sampling: str, non_negative: bool = False
 ) -> float:
-    """Return Δ, the largest ℓ2 distance of rows of neighboring runs, by the rules of this module.
+    """Return Δ, the largest ℓ2 distance of rows of neighboring runs (see the module).
 
     >>> record_sensitivity(0.5, "replace_one", "without_replacement")
     1.0
     >>> record_sensitivity(1.0, "zero_out", "padded_poisson")
     1.0
+
+    Raises:
+        PrivotError: if the radius is not positive, or a name or the combination of names is unknown.
     """
     require_finite("radius", radius, positive=True)
     require_choice("sampling", sampling, get_args(Sampling))
@@ -225,9 +224,9 @@ class ProjectedLength:
 
     dim: int  # number d of coordinates of a record
     num_projections: int  # number k of directions
-    sensitivity: float  # Δ
+    sensitivity: float  # largest distance Δ of rows
     orthonormal: bool = False  # whether directions are an orthonormal frame
-    grid: float = 0.0  # step g that projections are rounded to; 0 for none
+    grid: float = 0.0  # step g to whose multiples projections are rounded; 0 for no rounding
 
     def __post_init__(self) -> None:
         require_finite("sensitivity", self.sensitivity, positive=True)
@@ -263,7 +262,7 @@ class ProjectedLength:
         x = np.asarray(scale, dtype=np.float64) * self.sensitivity**2
         if self.rounding == 0:
             return self.copies * log_kummer(*self.beta, x)
-        # Every t gives a valid bound, and the least is taken; these t are near the best for a typical H.
+        # Every t gives a valid bound. These t are near the best for a typical H.
         typical = self.sensitivity * math.sqrt(self.copies * self.beta[0] / self.beta[1])
         widths = self.rounding / typical * np.geomspace(0.25, 4.0, 9)
         widest = widths[-1]
@@ -287,7 +286,7 @@ class DiscreteLaw(NamedTuple):
 
 
 def length_law(length: ProjectedLength) -> DiscreteLaw:
-    """Return a discrete law that is stochastically above that of H, by the rules of this module."""
+    """Return the discrete law of a variable that is stochastically larger than H (see the module)."""
     sums = _grid_of_sums(length)
     above = _tail_probabilities(length, sums)
     above[-1] = 0.0  # no sum exceeds the largest
@@ -298,14 +297,14 @@ def length_law(length: ProjectedLength) -> DiscreteLaw:
 
 
 def _grid_of_sums(length: ProjectedLength) -> Floats:
-    """Return the values of H/Δ², a sum of shares, in the discretized law, ascending to the largest."""
+    """Return the values of H/Δ² in the discrete law, ascending; the last is the largest possible."""
     (a, b), copies = length.beta, length.copies
     mean = copies * a / b
     spread = math.sqrt(copies * a * (b - a) / (b + 1)) / b
     if spread == 0:
         return np.array([float(copies)])
     fine = min(spread / 20, mean / 100)
-    # Distances from the mean: a fine grid within four standard deviations, coarser ones beyond.
+    # Distances from the mean: a fine grid within four standard deviations, coarser grids beyond.
     distances = (
         np.arange(-12 * spread, -4 * spread, spread / 2),
         np.arange(-4 * spread, 4 * spread, fine),
@@ -333,25 +332,25 @@ def _tail_probabilities(length: ProjectedLength, sums: Floats) -> Floats:
 
 
 def _rounded_beta(b: float, step: float, cells: int) -> Floats:
-    """Return the law of Beta(½, b−½) rounded up to step·(0 … cells), scaled to total 1."""
+    """Return the law of Beta(½, b−½), rounded up to multiples 0 … `cells` of the step, of total 1."""
     values = np.minimum(step * np.arange(cells + 1), 1.0)
     return _normalized(np.diff(scipy.special.betainc(0.5, b - 0.5, values), prepend=0.0))
 
 
 @lru_cache(maxsize=8)
 def _sum_law(dim: int, count: int) -> tuple[float, Floats]:
-    """Return a step, and the probabilities that Σ of `count` Y_j, rounded up, is 0, 1, … steps."""
+    """Return a step, and the probabilities that a sum of `count` Y_j, rounded up, is 0, 1, … steps."""
     b = dim / 2
     if count <= _DIRECT_SUMMANDS:
         step = _sum_quantile(dim, count) / _DIRECT_CELLS
         size = scipy.fft.next_fast_len(_DIRECT_CELLS + count + 1, real=True)
         largest_share = min(_sum_quantile(dim, 1), _sum_quantile(dim, count))
-        one = _rounded_beta(b, step, math.ceil(largest_share / step))
-        return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(one, size) ** count, size))
+        share = _rounded_beta(b, step, math.ceil(largest_share / step))
+        return step, _normalized(scipy.fft.irfft(scipy.fft.rfft(share, size) ** count, size))
     step, half = _sum_law(dim, count // 2)
     total = _convolved(half, half)
     if count % 2:
-        # One more share, rounded up to this step; it is far narrower than the sum.
+        # Add one more share, rounded up to this step, which is coarse for a share, but not for the sum.
         total = _convolved(total, _rounded_beta(b, step, math.ceil(_sum_quantile(dim, 1) / step)))
     top = _sum_quantile(dim, count)
     factor = max(1, math.ceil(top / (_SUM_CELLS * step)))
@@ -375,7 +374,7 @@ def _normalized(law: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _sum_quantile(dim: int, count: int) -> float:
-    """Return a value h with P(Σ of `count` Y_j > h) ≤ 1e-20, at most `count` (Chernoff)."""
+    """Return a value h ≤ `count` that a sum of `count` Y_j exceeds with P ≤ 1e-20 (Chernoff)."""
 
     def bound(log_scale: float) -> float:
         scale = math.exp(log_scale)
@@ -384,5 +383,5 @@ def _sum_quantile(dim: int, count: int) -> float:
 
     limits = math.log(dim) - 12, math.log(dim) + 12
     best = scipy.optimize.minimize_scalar(bound, bounds=limits, method="bounded")
-    # Every scale gives a valid bound, so the search need not be exact.
+    # Every scale gives a valid bound, so the minimum need not be exact.
     return min(float(count), float(best.fun))

@@ -1,14 +1,14 @@
-r"""Exact optimal assignment of two equally large samples, in NumPy.
+r"""Exact optimal assignment of two samples of equal size, in NumPy.
 
 $$ \min_{s ∈ S_n} \tfrac1n \sum_i ‖x_i − y_{s(i)}‖_p^p , \qquad p ∈ \{1, 2\} $$
 
-with the ℓ1 (p = 1) or Euclidean (p = 2) ground cost: Birkhoff's theorem makes the optimal coupling of
-two uniform samples a permutation, which SciPy's linear assignment finds in O(n³).
+The ground cost is ℓ1 (p = 1) or squared Euclidean (p = 2). By Birkhoff's theorem, an optimal coupling of
+two uniform samples is a permutation, which SciPy's linear assignment finds in O(n³).
 
-Adding a constant to a row or a column of the costs changes all assignments' costs equally. So costs are
-first reduced by potentials, which makes nearly all augmenting paths short (20 seconds become one for
-noisy samples, n = 3000). The potentials are those of an entropic problem between the means of small
-cells of points, solved with decreasing regularization. The result is exact for any potentials.
+Adding a constant to a row or a column of the costs changes the costs of all assignments equally. So
+costs are first reduced by potentials, which makes nearly all augmenting paths short: noisy samples of n
+= 3000 take one second instead of 20. The potentials solve an entropic problem between the means of small
+cells of points, with decreasing regularization. The assignment is exact for any potentials.
 
 References:
     Peyré, Cuturi, *Computational optimal transport* (2019), sections 2.3 and 4.2.
@@ -27,17 +27,17 @@ from privot.core.errors import PrivotError
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]
-_MIN_REDUCED_SIZE = 300  # of smaller samples, the assignment takes less time than the potentials
+_MIN_REDUCED_SIZE = 300  # for smaller samples, the assignment takes less time than the potentials
 # Regularizations of the potentials, relative to the mean cost, and Sinkhorn steps at each.
 _REGULARIZATION, _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001), 50
-_LARGEST_EXPONENT = 16  # sparse kernels omit entries below e^−16: the potentials hardly change
+_LARGEST_EXPONENT = 16  # sparse kernels omit entries below e^−16, which hardly changes potentials
 _SPARSE_SHARE = 0.25  # up to this share of larger entries, a sparse kernel is faster
 _POINTS_PER_CELL = 2  # potentials of single points would cost as much time as they save
 _METRICS = {1: "cityblock", 2: "sqeuclidean"}
 
 
 def assignment(x: Array, y: Array, p: int = 2) -> Indices:
-    """Return indices s (n,) such that matching $x_i$ with $y_{s(i)}$ costs least.
+    """Return indices s (n,) for which matching $x_i$ with $y_{s(i)}$ has the least cost.
 
     Arguments:
         x: Points (n, d).
@@ -45,7 +45,7 @@ def assignment(x: Array, y: Array, p: int = 2) -> Indices:
         p: Exponent: 1 for the ℓ1 ground cost, 2 for the squared Euclidean one.
 
     Raises:
-        PrivotError: if `p` is neither, or the samples have different shapes.
+        PrivotError: if `p` is neither 1 nor 2, or the samples have different shapes.
 
     Examples:
         >>> assignment(np.array([[0.0], [1.0]]), np.array([[4.0], [3.0]])).tolist()
@@ -66,20 +66,22 @@ def assignment(x: Array, y: Array, p: int = 2) -> Indices:
 
 
 def wasserstein(x: Array, y: Array, p: int = 2) -> float:
-    """Return W_p of two samples (n, d) of equal size.
+    """Return the distance W_p of two samples (n, d), with the arguments and errors of `assignment`.
 
     Examples:
         >>> wasserstein(np.array([[0.0], [1.0]]), np.array([[4.0], [3.0]]))
         3.0
     """
-    gap = np.abs(x - y[assignment(x, y, p)])
-    return float(gap.sum(axis=1).mean() if p == 1 else np.sqrt((gap**2).sum(axis=1).mean()))
+    difference = x - y[assignment(x, y, p)]
+    if p == 1:
+        return float(np.abs(difference).sum(axis=1).mean())
+    return float(np.sqrt((difference**2).sum(axis=1).mean()))
 
 
 def _potentials(x: Array, y: Array, p: int) -> Array:
-    r"""Return potentials g (n,) of the points y, in units of the mean cost, from the means of cells.
+    r"""Return potentials g (n,) of the points y, in units of the mean cost.
 
-    They are the c-transform $g_j = \min_i (C_{ij} − f_i)$ of the potentials f of the cells of x.
+    They are the c-transform $g_j = \min_i (C_{ij} − f_i)$ of the potentials f of the cells' means of x.
     """
     depth = max(0, int(math.log2(len(x) / _POINTS_PER_CELL)))
     means_x, means_y = _cell_means(x, depth), _cell_means(y, depth)
@@ -93,7 +95,7 @@ def _potentials(x: Array, y: Array, p: int) -> Array:
 
 
 def _cell_means(points: Array, depth: int) -> Array:
-    """Return means (2^depth, d) of equal cells, made by halving at medians of widest coordinates."""
+    """Return the means (2^depth, d) of cells, halved at the median of their widest coordinate."""
     cells = [points]
     for _ in range(depth):
         halves = []
@@ -107,7 +109,7 @@ def _cell_means(points: Array, depth: int) -> Array:
 def _reduced_by_sinkhorn(reduced: Array) -> Array:
     """Reduce a cost further by the potentials of Sinkhorn's algorithm, in single precision.
 
-    Each row and column of `reduced` has a zero before each regularization, so no kernel sum vanishes.
+    For each regularization, each row and column of `reduced` has a zero, so no sum of the kernel is 0.
     """
     reduced = reduced.astype(np.float32)
     for reg in map(np.float32, _REGULARIZATION):
@@ -127,7 +129,7 @@ def _reduced_by_sinkhorn(reduced: Array) -> Array:
 
 
 def _kernel(reduced: Array, reg: np.float32) -> tuple[Any, Any]:
-    """Return exp(−reduced/reg) and its transpose, sparse if at most a quarter exceeds e^−16."""
+    """Return exp(−reduced/reg) and its transpose, sparse if at most a quarter of it exceeds e^−16."""
     large = reduced < _LARGEST_EXPONENT * reg
     if large.mean() > _SPARSE_SHARE:
         kernel = np.exp(reduced / -reg)

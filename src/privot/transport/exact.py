@@ -1,23 +1,24 @@
 r"""Exact Wasserstein distances of tensors: by assignment, on the line, and sliced.
 
-**By assignment** of two samples of equal size, for p = 1 and 2: see `privot.transport.assignment`.
+**Assignment** gives the distance of two samples of equal size, for p = 1 and 2
+(`privot.transport.assignment`).
 
-**On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the optimal
-coupling of two distributions is the monotone one, and
+**On the line**, for a cost that is convex in the difference, such as $|x − y|^p$ with p ≥ 1, the
+monotone coupling of two distributions is optimal, and
 
 $$ W_p^p(μ, ν) = \int_0^1 |F_μ^{-1}(t) − F_ν^{-1}(t)|^p\, dt . $$
 
-The quantile functions of samples are step functions. Their levels i/n and j/m cut [0, 1] into at most
-n + m − 1 pieces on which both are constant, so the integral is a sum, exact for any sizes. Levels are
-merged as the integers i·m and j·n, without rounding. The gradient is that of the matched gaps.
+The quantile functions of samples are step functions. Their levels i/n and j/m divide [0, 1] into at most
+n + m − 1 pieces on which the two functions are constant, so the integral is a sum, exact for any sizes.
+Levels are merged as the integers i·m and j·n, without rounding.
 
-**Sliced Wasserstein distances** are means over directions of distances on the line:
+**Sliced Wasserstein distances** average distances on the line over uniform directions u:
 
-$$ \mathrm{SW}_p^p(μ, ν) = \int_{‖u‖ = 1} W_p^p(⟨u, ·⟩_\# μ,\ ⟨u, ·⟩_\# ν)\, du $$
+$$ \mathrm{SW}_p^p(μ, ν) = \int_{‖u‖ = 1} W_p^p(⟨u, ·⟩_\# μ,\ ⟨u, ·⟩_\# ν)\, du . $$
 
-is a metric, is computed by sorting, and its sampling error does not depend on the dimension. A mean over
-directions that are drawn uniformly and independently of the data is unbiased for $\mathrm{SW}_p^p$. For
-two point masses $\mathrm{SW}_2^2 = ‖x − y‖^2 / d$.
+SW is a metric. Its computation is by sorting, and its sampling error does not depend on the dimension. A
+mean over directions that are drawn uniformly and independently of the data is an unbiased estimate of
+$\mathrm{SW}_p^p$. For two point masses $\mathrm{SW}_2^2 = ‖x − y‖^2 / d$.
 
 References:
     Santambrogio, *Optimal transport for applied mathematicians* (2015), section 2.2. Peyré, Cuturi,
@@ -35,7 +36,7 @@ from privot.transport.assignment import assignment
 
 
 def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
-    """Return W_p of samples x and y of shape (n, d), differentiable in both.
+    """Return W_p of samples x and y (n, d), differentiable in x and y; p is 1 or 2.
 
     Examples:
         >>> x = torch.tensor([[0.0], [1.0]])
@@ -44,8 +45,10 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
     """
     first, second = (points.detach().double().cpu().numpy() for points in (x, y))
     matched = assignment(first, second, p)
-    gap = x - y[torch.as_tensor(matched, device=x.device)]
-    return gap.abs().sum(dim=1).mean() if p == 1 else (gap * gap).sum(dim=1).mean().sqrt()
+    difference = x - y[torch.as_tensor(matched, device=x.device)]
+    if p == 1:
+        return difference.abs().sum(dim=1).mean()
+    return (difference * difference).sum(dim=1).mean().sqrt()
 
 
 def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
@@ -57,7 +60,10 @@ def transport_cost_1d(x: Tensor, y: Tensor, p: float = 2.0) -> Tensor:
         p: Exponent, at least 1.
 
     Returns:
-        A scalar, or (k,) costs, in units of x to the power p; O((n + m) log(n + m)) each.
+        A scalar, or (k,) costs, in units of x to the power p. Each takes O((n + m) log(n + m)).
+
+    Raises:
+        PrivotError: if p is below 1, or the shapes do not match.
 
     Examples:
         >>> x, y = torch.tensor([0.0, 1.0]), torch.tensor([5.0, 3.0, 4.0])
@@ -84,18 +90,21 @@ def _merge(n: int, m: int, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     jumps_y = torch.arange(1, m + 1, device=like.device) * n
     levels = torch.unique(torch.cat([jumps_x, jumps_y]))
     mass = levels.diff(prepend=levels.new_zeros(1)).to(like.dtype) / (n * m)
-    # On the piece below a level, a quantile function has the first point whose jump is not below it.
+    # On the piece below a level, a quantile function is the first point whose jump is not below it.
     return torch.searchsorted(jumps_x, levels), torch.searchsorted(jumps_y, levels), mass
 
 
 def sliced_wasserstein(x: Tensor, y: Tensor, directions: Tensor, p: float = 2.0) -> Tensor:
-    """Return SW_p of points x (n, d), y (m, d) along given directions, differentiable in the points.
+    """Return SW_p, averaged over given directions, differentiable in x and y.
 
     Arguments:
         x: Points (n, d).
         y: Points (m, d).
-        directions: Unit columns (d, k); cast to x's type.
+        directions: Unit columns (d, k); they are cast to x's type.
         p: Exponent, at least 1.
+
+    Raises:
+        PrivotError: if p is below 1, or the shapes do not match.
 
     Examples:
         >>> x = torch.tensor([[0.0, 0.0], [1.0, 0.0]])

@@ -1,19 +1,19 @@
 r"""Ground costs between two clouds of points, as matrices that autograd can differentiate.
 
-`manhattan` is $‖x − y‖_1$; `squared_euclidean` is $‖x − y‖_2^2$, without the factor ½ that some
-libraries hide. Divided by the entropic weights $b$ and $2σ^2$, they are the negative log-likelihoods of
-noise of density $∝ e^{−‖s‖_1/b}$ and $∝ e^{−‖s‖_2^2/(2σ^2)}$, up to a constant.
+`manhattan` is $‖x − y‖_1$; `squared_euclidean` is $‖x − y‖_2^2$, without the factor ½ of some libraries.
+Divided by $b$ and $2σ^2$, they are the negative log-likelihoods, up to a constant, of noise of density
+$∝ e^{−‖s‖_1/b}$ and $∝ e^{−‖s‖_2^2/(2σ^2)}$.
 
-Gradients are implemented explicitly. For weights G on the pairs, those of $Σ_{ij} G_{ij} ‖x_i −
-y_j‖_2^2$ with respect to x are $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, computed by a matrix
-product, or a sum over the pairs that are not negligible; those of $Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ are sums
-of signs, computed by compiled loops (`privot.transport.pair_loops`).
+**Gradients** are computed explicitly, for weights G of the pairs. The gradient of
+$Σ_{ij} G_{ij} ‖x_i − y_j‖_2^2$ in $x_i$ is $2 (x_i \sum_j G_{ij} − \sum_j G_{ij} y_j)$, by a matrix
+product, or by a sum over the pairs that are not negligible. The gradient of
+$Σ_{ij} G_{ij} ‖x_i − y_j‖_1$ is a sum of signs, by compiled loops (`privot.transport.pair_loops`).
 
-**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch. The BLAS
-of `torch.mm`, on x86 MKL, uses AVX-512 on Intel's processors only. oneDNN uses it on others, too: on two
-cores of an AMD EPYC (Zen 5), the product of (400, 784) and (784, 400) takes 0.58 ms instead of 1.25 ms,
-with the same rounding errors. Its operator is internal to PyTorch, and never uses bfloat16 within the
-precision "highest". If it does not exist or fails a trial product, `torch.mm` is used.
+**Matrix products** are of full single precision, by the faster of two libraries inside PyTorch. On x86,
+`torch.mm` calls MKL, which uses AVX-512 on Intel's processors only, while oneDNN uses it on others, too.
+On two cores of an AMD EPYC (Zen 5), oneDNN's product of (400, 784) and (784, 400) takes 0.58 ms instead
+of 1.25 ms, with the same rounding errors. Its operator is internal to PyTorch, and never uses bfloat16
+in the precision "highest". If the operator does not exist or fails a trial product, `torch.mm` is used.
 """
 
 import math
@@ -37,23 +37,23 @@ from privot.transport import pair_loops
 _NUMBA = find_spec("numba") is not None
 # Up to this many coordinates, inner loops run over points instead of coordinates.
 _FEW_COORDINATES, _FEW_COORDINATES_SQUARED = 32, 8
-# Shares of pairs that are not negligible: up to the first, a sum over a list of them is faster than a
-# matrix product; above the second, the blocked loop over all pairs is faster than that over the list.
+# Shares of pairs that are not negligible. Up to the first share, a sum over a list of these pairs is
+# faster than a matrix product. Above the second, a blocked loop over all pairs is faster than the sum.
 _SPARSE, _DENSE = 0.15, 0.5
-_SAMPLED_ROWS = 64  # by which the share is estimated
-_BLOCK_ROWS = 4  # that blocked loops process together
-_MIN_MULTIPLICATIONS = 2**20  # of fewer, oneDNN's overhead exceeds the gain
+_SAMPLED_ROWS = 64  # rows by which the share is estimated
+_BLOCK_ROWS = 4  # rows that blocked loops process together
+_MIN_MULTIPLICATIONS = 2**20  # for fewer, oneDNN's overhead exceeds the gain
 # Work is measured in coordinate differences, over all pairs.
 _MAX_WORK_OF_ONE_THREAD = 2**24  # for less, waking threads takes as long as they save
-_SQUARE_WORK = 8  # of completing the square of a matrix entry
+_SQUARE_WORK = 8  # work of completing the square of one matrix entry
 _MIN_ROWS_OF_THREAD = 8
 
 
 def manhattan(x: Tensor, y: Tensor) -> Tensor:
-    """Return costs $‖x_i − y_j‖_1$ of points x (n, d) and y (m, d), shape (n, m).
+    """Return the costs $‖x_i − y_j‖_1$ (n, m) of points x (n, d) and y (m, d).
 
     Raises:
-        PrivotError: x and y are no matrices of as many columns.
+        PrivotError: if x and y are not matrices with equally many columns.
 
     Examples:
         >>> manhattan(torch.zeros(1, 2), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
@@ -67,12 +67,13 @@ def manhattan(x: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
-    """Return costs $‖x_i − y_j‖_2^2$ of points x (n, d) and y (m, d), shape (n, m).
+    """Return the costs $‖x_i − y_j‖_2^2$ (n, m) of points x (n, d) and y (m, d).
 
-    Expanded into one matrix product of points centered on the mean of y, so that no digits cancel.
+    The square is expanded into a matrix product. Points are centered on the mean of y before, so that a
+    common offset does not cancel digits.
 
     Raises:
-        PrivotError: x and y are no matrices of as many columns.
+        PrivotError: if x and y are not matrices with equally many columns.
 
     Examples:
         >>> squared_euclidean(torch.zeros(1, 2), torch.tensor([[3.0, 4.0]]))
@@ -84,7 +85,7 @@ def squared_euclidean(x: Tensor, y: Tensor) -> Tensor:
 
 
 class _Ground(torch.autograd.Function):
-    """Ground cost; `forward` stores both clouds, and the power 1 or 2 of the differences."""
+    """Base of ground costs; `forward` stores x, y, and the power 1 or 2 of the differences."""
 
     @staticmethod
     @once_differentiable
@@ -132,10 +133,10 @@ class _SquaredEuclidean(_Ground):
 def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
     """Return the gradient (n, d) in x of Σ_ij G_ij C_ij, for ℓ1 costs (power 1) or squares (power 2).
 
-    With few coordinates, a loop runs over all pairs. With many, the share of pairs that are not
-    negligible, estimated from the first rows, selects between a loop over a list of these pairs and the
-    whole: a matrix product for squares, a blocked loop for ℓ1. Without compiled loops the gradient is
-    the matrix product, and power is 2, since `manhattan` comes here only with compiled loops.
+    With few coordinates, a loop runs over all pairs. With many, it runs over a list of the pairs that
+    are not negligible, if their share, estimated from the first rows, is small. Else the gradient is a
+    matrix product for squares, and a blocked loop for ℓ1. Without compiled loops it is the matrix
+    product, because `manhattan` calls this function only with compiled loops.
     """
     n, d = x.shape
     if not (runs_compiled(x) and x.dtype == y.dtype == weights.dtype):
@@ -165,7 +166,7 @@ def _gradient(x: Tensor, y: Tensor, weights: Tensor, power: int) -> Tensor:
 
 
 def _scaled_up(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Multiply points by a power of two so that clipped differences are signs (see `pair_loops`).
+    """Multiply points by a power of two, after which clipped differences are signs (see `pair_loops`).
 
     NumPy is used because torch's threads would spin afterwards, on the cores that the loops need.
     """
@@ -179,15 +180,14 @@ def _scaled_up(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 
 
 def _squared_product(x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradient (n, d) of the squared cost by a matrix product."""
-    # Points are centered, so a common offset does not cancel digits.
+    """Return the gradient (n, d) of the squared cost, by a matrix product of centered points."""
     with _full_precision(x):
         sums = product(weights, y.T)
     return torch.mul(weights.sum(dim=1, keepdim=True), x).sub_(sums).mul_(2)
 
 
 def _cost_of_few_coordinates(x: Tensor, y: Tensor, power: int) -> Tensor:
-    """Return the costs (n, m) by loops over the points: ℓ1 (power 1) or squared (power 2)."""
+    """Return ℓ1 costs (power 1) or squared costs (power 2) (n, m), by loops over the points."""
     cost = x.new_empty(len(x), len(y))
     points, columns = _array(x), np.ascontiguousarray(_array(y).T)
     work = cost.numel() * x.shape[1]
@@ -196,7 +196,7 @@ def _cost_of_few_coordinates(x: Tensor, y: Tensor, power: int) -> Tensor:
 
 
 def _over_rows(num_rows: int, work: int, loop: Callable[..., Any], *arguments: Any) -> None:
-    """Run loop(first row, end, *arguments); in threads if `work`, in differences, is large."""
+    """Run loop(first row, end, *arguments) on all rows, in threads if there is much `work`."""
     parts = 1
     if work > _MAX_WORK_OF_ONE_THREAD:
         parts = min(torch.get_num_threads(), num_rows // _MIN_ROWS_OF_THREAD)
@@ -214,7 +214,7 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 @contextmanager
 def _full_precision(like: Tensor) -> Iterator[None]:
-    """Disable TF32 and bfloat16 inside the block: their 11 or 8 significant bits are too few."""
+    """Disable TF32 and bfloat16 inside the block, whose 11 and 8 significant bits are too few."""
     if like.device.type == "cuda":
         allowed = torch.backends.cuda.matmul.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -231,8 +231,8 @@ def _full_precision(like: Tensor) -> Iterator[None]:
 def product_precision(precision: str) -> Iterator[None]:
     """Set PyTorch's precision of products of float32 matrices inside the block.
 
-    "highest" is full precision. "medium" allows bfloat16, which is twice as fast on processors that have
-    it, and has no effect on others.
+    "highest" is full precision. "medium" allows bfloat16, which is twice as fast on processors with
+    instructions for it, and has no effect on others.
     """
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
@@ -250,10 +250,7 @@ def _check(x: Tensor, y: Tensor) -> None:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return products $⟨a_i, b_j⟩$ of the rows of a (n, k) and b (m, k), shape (n, m); no gradients.
-
-    The precision is that of PyTorch's products: see `set_float32_matmul_precision`.
-    """
+    """Return the products $⟨a_i, b_j⟩$ (n, m) of rows of a (n, k) and b (m, k), without gradients."""
     single = a.device.type == "cpu" and a.dtype == b.dtype == torch.float32
     if not single or len(a) * b.numel() < _MIN_MULTIPLICATIONS or not _onednn_is_faster():
         return a @ b.T
@@ -262,7 +259,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 @cache
 def _onednn_is_faster() -> bool:
-    """Return whether oneDNN can use AVX-512, and its product exists and is right in a trial."""
+    """Return whether oneDNN can use AVX-512, and its product exists and is correct in a trial."""
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         return False
     trial = torch.arange(48.0).reshape(3, 16)
@@ -278,13 +275,13 @@ def _by_onednn(a: Tensor, b: Tensor) -> Tensor:
 
 
 def runs_compiled(tensor: torch.Tensor) -> bool:
-    """Return whether compiled loops can process a tensor: on the CPU, in single or double precision."""
+    """Return whether compiled loops can process a tensor: on the CPU, of single or double precision."""
     supported = tensor.dtype in (torch.float32, torch.float64)
     return _NUMBA and tensor.device.type == "cpu" and supported
 
 
 def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) -> list[Any]:
-    """Return results of task(0), …, task(count − 1), run on as many threads as torch uses."""
+    """Return task(0), …, task(count − 1), computed by as many threads as torch uses if `parallel`."""
     workers = min(torch.get_num_threads(), count) if parallel else 1
     if workers <= 1:
         return [task(k) for k in range(count)]
@@ -293,7 +290,7 @@ def in_threads(task: Callable[[int], Any], count: int, parallel: bool = True) ->
 
 @lru_cache(maxsize=1)
 def _pool(workers: int, process: int) -> ThreadPoolExecutor:
-    """Return a cached pool of threads: starting threads would take longer than a small step.
+    """Return a pool of threads, cached because starting threads would take longer than a small step.
 
     `process` is part of the cache's key because a forked child inherits the pool without its threads.
     """

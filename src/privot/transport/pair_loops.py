@@ -1,19 +1,21 @@
 r"""Compiled loops for ground costs and their gradients on the CPU, without arrays of n·m·d entries.
 
-For points x (n, d), y (m, d), costs $C_{ij} = ‖x_i − y_j‖_1$ or $‖x_i − y_j‖_2^2$, and weights G (n, m),
+For points x (n, d) and y (m, d), and weights G (n, m), the gradients of ℓ1 and squared costs are
 
-$$ \frac{∂⟨G, C⟩}{∂x_{ik}} = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}), \qquad
-\frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
+$$ \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_1 = \sum_j G_{ij}\, \mathrm{sign}(x_{ik} − y_{jk}),
+\quad \frac{∂}{∂x_{ik}} \sum_{ij} G_{ij} ‖x_i − y_j‖_2^2 = 2 \sum_j G_{ij} (x_{ik} − y_{jk}) , $$
 
 with sign(0) = 0. The sign is the difference clipped to ±1, after all points are multiplied by a power of
-two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1. With
-many coordinates, loops sum the costs of four points with four others along the coordinates, in
-registers; with few, they compute the costs of one point with all others, which are transposed. Threads
-share the rows of the output: each calls a loop for its rows first … last − 1.
+two so large that only differences below $2^{−100}$ of the largest coordinate are smaller than 1.
 
-**Skipping.** Plans of little regularization are nearly matchings: between images with noise of standard
-deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of their
-row's sum change its gradient by less than $10^{−6}$, the error of single precision, and are left out.
+With many coordinates, loops sum the costs of four points with four others along the coordinates, in
+registers. With few, they compute the costs of one point with all others, which are transposed. Threads
+divide the rows of the output: each calls a loop for its rows `first` to `last` − 1.
+
+**Skipping.** With little regularization, a plan is nearly a matching: between images with noise of
+standard deviation 1, 3 % of the pairs have all of the mass. Entries that are each below $10^{−6}/m$ of
+their row's sum change its gradient by less than $10^{−6}$, the error of single precision, and are left
+out. They are called negligible.
 """
 
 # mypy: allow-untyped-defs
@@ -21,7 +23,7 @@ row's sum change its gradient by less than $10^{−6}$, the error of single prec
 from privot.core.compiled import compiled, compiled_reordering, compiled_reordering_part
 
 _NEGLIGIBLE = 1e-6  # relative to the sum of a row's weights
-_STRIP = 400  # coordinates at a time, so few that those of all points y fit in the cache
+_STRIP = 400  # coordinates processed together, which of all points y fit in the cache
 
 
 @compiled_reordering
@@ -66,28 +68,25 @@ def cost_blocks(first, last, x, y, out):
 
 @compiled
 def cost_few(first, last, x, y_columns, out, power):
-    """Write ℓ1 (power 1) or squared costs (power 2) of few coordinates; `y_columns` is yᵀ (d, m)."""
+    """Write ℓ1 costs (power 1) or squared costs (power 2) to `out` (n, m); `y_columns` is yᵀ (d, m)."""
     d, m = y_columns.shape
     for i in range(first, last):
         for j in range(m):
             out[i, j] = 0
         for k in range(d):
-            a = x[i, k]
+            coordinate = x[i, k]
             if power == 1:
                 for j in range(m):
-                    out[i, j] += abs(a - y_columns[k, j])
+                    out[i, j] += abs(coordinate - y_columns[k, j])
             else:
                 for j in range(m):
-                    gap = a - y_columns[k, j]
-                    out[i, j] += gap * gap
+                    difference = coordinate - y_columns[k, j]
+                    out[i, j] += difference * difference
 
 
 @compiled
 def complete_squares(first, last, squares_x, squares_y, products):
-    """Turn products ⟨x_i, y_j⟩ into ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩, at least 0.
-
-    `squares_x` (n,) and `squares_y` (m,) are the squared lengths.
-    """
+    """Replace ⟨x_i, y_j⟩ (n, m) by ‖x_i‖² + ‖y_j‖² − 2⟨x_i, y_j⟩ ≥ 0, given squares (n,) and (m,)."""
     for i in range(first, last):
         for j in range(squares_y.size):
             square = (squares_x[i] + squares_y[j]) - 2 * products[i, j]
@@ -98,7 +97,7 @@ def complete_squares(first, last, squares_x, squares_y, products):
 def list_columns(weights, first, last, counts, columns):
     """List each row's columns whose weight is not negligible; return their total number.
 
-    They fill the beginning of each row of `columns` (n, m), and their numbers fill `counts` (n,).
+    The list of row i begins row i of `columns` (n, m), and its length is written to `counts` (n,).
     """
     m = weights.shape[1]
     total = 0
@@ -106,7 +105,7 @@ def list_columns(weights, first, last, counts, columns):
         limit = _NEGLIGIBLE / m * _mass(weights, i)
         count = 0
         for j in range(m):
-            columns[i, count] = j  # the next column overwrites it unless it counts: no branch
+            columns[i, count] = j  # overwritten by the next column if negligible: avoids a branch
             count += abs(weights[i, j]) > limit
         counts[i] = count
         total += count
@@ -115,6 +114,7 @@ def list_columns(weights, first, last, counts, columns):
 
 @compiled_reordering_part
 def _mass(weights, i):
+    """Return the sum of the absolute weights of row i."""
     total = weights.dtype.type(0)
     for j in range(weights.shape[1]):
         total += abs(weights[i, j])
@@ -125,8 +125,8 @@ def _mass(weights, i):
 def manhattan_gradient(first, last, x, y, weights, out):
     """Write at least 4 rows of the gradient Σ_j G_ij sign(x_ik − y_jk) to `out` (n, d).
 
-    Points must be scaled as described in the module's docstring. If the number of rows is not a multiple
-    of 4, the last block overlaps the one before.
+    Points must be multiplied as the module describes. If the number of rows is not a multiple of 4, the
+    last block overlaps the one before.
     """
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
@@ -141,7 +141,7 @@ def manhattan_gradient(first, last, x, y, weights, out):
 
 @compiled
 def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of the same gradient, with sums over the columns that `list_columns` listed."""
+    """Write rows of the gradient of `manhattan_gradient`, summed over the columns of `list_columns`."""
     d = x.shape[1]
     for begin in range(0, d, _STRIP):
         end = min(d, begin + _STRIP)
@@ -156,7 +156,7 @@ def sparse_manhattan_gradient(first, last, x, y, weights, counts, columns, out):
 def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
     """Add the weighted signs to rows i … i + 3 of the gradient, for coordinates begin … end − 1.
 
-    Pairs of y are read once for four rows, because the loop is limited by memory reads.
+    Two points y are read once for four rows, because reads of memory limit the loop's speed.
     """
     m = y.shape[0]
     one = x.dtype.type(1)
@@ -170,15 +170,15 @@ def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
         w20, w21 = weights[i + 2, j], weights[i + 2, j + 1]
         w30, w31 = weights[i + 3, j], weights[i + 3, j + 1]
         for k in range(end - begin):
-            a, b = y0[k], y1[k]
-            s = w00 * min(max(p0[k] - a, -one), one)
-            s0[k] += s + w01 * min(max(p0[k] - b, -one), one)
-            s = w10 * min(max(p1[k] - a, -one), one)
-            s1[k] += s + w11 * min(max(p1[k] - b, -one), one)
-            s = w20 * min(max(p2[k] - a, -one), one)
-            s2[k] += s + w21 * min(max(p2[k] - b, -one), one)
-            s = w30 * min(max(p3[k] - a, -one), one)
-            s3[k] += s + w31 * min(max(p3[k] - b, -one), one)
+            first, second = y0[k], y1[k]
+            part = w00 * min(max(p0[k] - first, -one), one)
+            s0[k] += part + w01 * min(max(p0[k] - second, -one), one)
+            part = w10 * min(max(p1[k] - first, -one), one)
+            s1[k] += part + w11 * min(max(p1[k] - second, -one), one)
+            part = w20 * min(max(p2[k] - first, -one), one)
+            s2[k] += part + w21 * min(max(p2[k] - second, -one), one)
+            part = w30 * min(max(p3[k] - first, -one), one)
+            s3[k] += part + w31 * min(max(p3[k] - second, -one), one)
     if m % 2:
         last = y[m - 1, begin:end]
         for k in range(end - begin):
@@ -192,13 +192,13 @@ def _add_signs_of_four_rows(x, y, weights, out, i, begin, end):
 def _add_signs(point, y, weights, columns, sums, begin):
     """Add the weighted signs of the listed columns to a part of one row of the gradient.
 
-    `point` and `sums` hold the coordinates from `begin` on. Each row of y is sliced separately: rows of
-    a sliced y have an unknown stride and are not vectorized.
+    `point` and `sums` contain the coordinates from `begin` on. Each row of y is sliced separately,
+    because rows of a sliced y have an unknown stride and are not vectorized.
     """
     one, end = point.dtype.type(1), begin + point.size
     whole = columns.size // 8 * 8
-    for c in range(0, whole, 8):
-        j = columns[c : c + 8]
+    for index in range(0, whole, 8):
+        j = columns[index : index + 8]
         y0, y1 = y[j[0], begin:end], y[j[1], begin:end]
         y2, y3 = y[j[2], begin:end], y[j[3], begin:end]
         y4, y5 = y[j[4], begin:end], y[j[5], begin:end]
@@ -206,26 +206,26 @@ def _add_signs(point, y, weights, columns, sums, begin):
         w0, w1, w2, w3 = weights[j[0]], weights[j[1]], weights[j[2]], weights[j[3]]
         w4, w5, w6, w7 = weights[j[4]], weights[j[5]], weights[j[6]], weights[j[7]]
         for k in range(point.size):
-            a = point[k]
-            s = w0 * min(max(a - y0[k], -one), one)
-            s += w1 * min(max(a - y1[k], -one), one)
-            s += w2 * min(max(a - y2[k], -one), one)
-            s += w3 * min(max(a - y3[k], -one), one)
-            s += w4 * min(max(a - y4[k], -one), one)
-            s += w5 * min(max(a - y5[k], -one), one)
-            s += w6 * min(max(a - y6[k], -one), one)
-            s += w7 * min(max(a - y7[k], -one), one)
-            sums[k] += s
-    for c in range(whole, columns.size):
-        row = y[columns[c], begin:end]
-        w = weights[columns[c]]
+            coordinate = point[k]
+            total = w0 * min(max(coordinate - y0[k], -one), one)
+            total += w1 * min(max(coordinate - y1[k], -one), one)
+            total += w2 * min(max(coordinate - y2[k], -one), one)
+            total += w3 * min(max(coordinate - y3[k], -one), one)
+            total += w4 * min(max(coordinate - y4[k], -one), one)
+            total += w5 * min(max(coordinate - y5[k], -one), one)
+            total += w6 * min(max(coordinate - y6[k], -one), one)
+            total += w7 * min(max(coordinate - y7[k], -one), one)
+            sums[k] += total
+    for index in range(whole, columns.size):
+        row = y[columns[index], begin:end]
+        weight = weights[columns[index]]
         for k in range(point.size):
-            sums[k] += w * min(max(point[k] - row[k], -one), one)
+            sums[k] += weight * min(max(point[k] - row[k], -one), one)
 
 
 @compiled_reordering
 def squared_gradient(first, last, x, y, weights, counts, columns, out):
-    """Write rows of the gradient 2 Σ_j G_ij (x_ik − y_jk), with sums over the listed columns."""
+    """Write rows of the gradient 2 Σ_j G_ij (x_ik − y_jk), summed over the columns of `list_columns`."""
     d = x.shape[1]
     for i in range(first, last):
         for k in range(d):
@@ -237,34 +237,34 @@ def squared_gradient(first, last, x, y, weights, counts, columns, out):
             w0, w1 = 2 * weights[i, j0], 2 * weights[i, j1]
             w2, w3 = 2 * weights[i, j2], 2 * weights[i, j3]
             for k in range(d):
-                a = x[i, k]
-                out[i, k] += (w0 * (a - y[j0, k]) + w1 * (a - y[j1, k])) + (
-                    w2 * (a - y[j2, k]) + w3 * (a - y[j3, k])
+                coordinate = x[i, k]
+                out[i, k] += (w0 * (coordinate - y[j0, k]) + w1 * (coordinate - y[j1, k])) + (
+                    w2 * (coordinate - y[j2, k]) + w3 * (coordinate - y[j3, k])
                 )
         for c in range(whole, count):
             j = columns[i, c]
-            w = 2 * weights[i, j]
+            weight = 2 * weights[i, j]
             for k in range(d):
-                out[i, k] += w * (x[i, k] - y[j, k])
+                out[i, k] += weight * (x[i, k] - y[j, k])
 
 
 @compiled_reordering
 def gradient_few(first, last, x, y_columns, weights, out, power):
-    """Write rows of either gradient for few coordinates, over all columns; `y_columns` is yᵀ (d, m).
+    """Write rows of the ℓ1 (power 1) or squared (power 2) gradient; `y_columns` is yᵀ (d, m).
 
-    For power 1, points must be scaled as for `manhattan_gradient`.
+    For power 1, points must be multiplied as for `manhattan_gradient`.
     """
     d, m = y_columns.shape
     one = x.dtype.type(1)
     for i in range(first, last):
         for k in range(d):
-            a = x[i, k]
-            s = x.dtype.type(0)
+            coordinate = x[i, k]
+            total = x.dtype.type(0)
             if power == 1:
                 for j in range(m):
-                    s += weights[i, j] * min(max(a - y_columns[k, j], -one), one)
+                    total += weights[i, j] * min(max(coordinate - y_columns[k, j], -one), one)
             else:
                 for j in range(m):
-                    s += weights[i, j] * (a - y_columns[k, j])
-                s += s
-            out[i, k] = s
+                    total += weights[i, j] * (coordinate - y_columns[k, j])
+                total += total
+            out[i, k] = total

@@ -4,22 +4,24 @@ r"""Compiled loops of Sinkhorn's algorithm on the CPU: kernel, fused sweeps, ove
 
 **Kernel.** The potentials f, g and the costs C give $K_{ij} = e^{(f_i + g_j − C_{ij})/λ}$. Exponents are
 computed in double precision, in which costs much larger than λ do not cancel, for any precision of K.
-2^z is computed as a polynomial in the fraction of z, in [−½, ½], times a power of two that is added to
-the exponent's bits, so that the compiler can vectorize it: the library's exp takes as long as 50 sweeps.
+The exponential 2^z is a polynomial in the fraction of z, in [−½, ½], times a power of two that is added
+to the exponent's bits. The compiler vectorizes this; the library's exp takes as long as 50 sweeps.
 
 **Sweep.** With a and b the marginals, and u and v the scalings of rows and columns, one iteration is
-$s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$, hence $u_i$, and is
+$s = K(bv)$, $u = 1/s$, $t = K^⊤(au)$, $v = 1/t$. It reads K once: row i gives $s_i$ and $u_i$, and is
 still in the cache when $a_i u_i K_{i·}$ is added to t. The row marginal's error before the step is
-$\sum_i a_i |u_i s_i - 1|$. K is summed in its own precision.
+$\sum_i a_i |u_i s_i - 1|$. Sums over K have its precision.
 
-**Over-relaxation.** In logarithms, the plain step goes from $\log u$ to $-\log s$; the relaxed one goes
-ω times as far, 1 ≤ ω < 2. Near the solution a plain iteration shrinks the error by a factor $ρ = μ^2$,
-and one with ω = 2/(1 + √(1 − ρ)) by ω − 1, which is much less for ρ near 1 (Young). ρ is estimated
-from the errors of three plain steps; later, if the errors shrink by r > ω − 1 per step, Young's
-relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow instead, some plain steps, which
-cannot diverge, follow. Once both marginals' errors are within a target, which begins as the tolerance,
-steps are plain: the last must be, so that columns are exact. They move the columns' error to the rows;
-if it then exceeds the tolerance, over-relaxation goes on to half of the target.
+**Over-relaxation.** In logarithms, a plain step goes from $\log u$ to $-\log s$. A relaxed step goes ω
+times as far, 1 ≤ ω < 2. Near the solution, a plain iteration multiplies the error by a factor $ρ = μ^2$.
+An iteration with ω = 2/(1 + √(1 − ρ)) multiplies it by ω − 1, which is much less for ρ near 1 (Young).
+The errors of three plain steps estimate ρ. Later, if a step multiplies errors by r > ω − 1, Young's
+relation $(r + ω - 1)^2 = ω^2 μ^2 r$ gives a better μ². If errors grow, some plain steps follow, which
+cannot diverge.
+
+The last step must be plain, so that columns are exact. So steps are plain as soon as the errors of the
+two marginals are within a target, which is the tolerance at first. A plain step moves the columns' error
+to the rows. If the rows' error then exceeds the tolerance, over-relaxation goes on, to half the target.
 
 References:
     Schmitzer, *Stabilized sparse scaling algorithms* (2019). Thibault, Chizat, Dossal, Papadakis,
@@ -43,7 +45,7 @@ from privot.core.compiled import (
 
 # mypy: allow-untyped-defs
 
-# Smaller entries are negligible for scalings within e^±20; as denormals they would slow sweeps 9×.
+# Smaller entries are negligible for scalings within e^±20, and would slow sweeps 9× as denormals.
 NEGLIGIBLE = 1e-30
 _LN2, _LOG2E = math.log(2.0), math.log2(math.e)
 # Adding this puts the integer nearest to a number into the low bits of a double.
@@ -52,7 +54,7 @@ _ROUND = 6755399441055744.0
 
 @compiled_part
 def exp2(z, rounded, count):
-    """Replace `count` entries of z by 2^z, up to 2^±1000, with relative error 1e-15, using `rounded`."""
+    """Replace `count` entries of z by 2^z, to a relative 1e-15; `rounded` is for intermediate values."""
     for j in range(count):
         z[j] = min(max(z[j], -1000.0), 1000.0)
         rounded[j] = z[j] + _ROUND
@@ -69,7 +71,7 @@ def exp2(z, rounded, count):
 
 @compiled_reordering_part
 def _all_finite(row):
-    """Return whether all entries are finite, without branches: 0·x is NaN for others."""
+    """Return whether all entries are finite, without branches: 0·x is NaN if x is not finite."""
     total = 0.0
     for j in range(row.size):
         total += 0.0 * row[j]
@@ -90,7 +92,7 @@ def _lowest(row):
 
 @compiled
 def shift(cost, f, g):
-    """Write row minima f of the costs, then column minima g of C − f; return whether all are finite."""
+    """Write the row minima f of C, and the column minima g of C − f; return whether C is finite."""
     n, m = cost.shape
     row = np.empty(m)
     g[:] = np.inf
@@ -120,18 +122,18 @@ def build(cost, f, g, reg, kernel):
             kernel[i, j] = row[j] if row[j] > NEGLIGIBLE else 0.0
 
 
-# Settings of `next_omega`: heuristic, for they affect the number of steps but not the solution.
+# Heuristic settings of `next_omega`, which affect the number of steps but not the solution.
 _PLAIN_STEPS = 3  # plain steps before ρ is estimated
 _PATIENCE = 5  # fewest steps with one ω before it is judged
-_WINDOW = 3  # fewest steps over which the shrinking of the errors is measured
+_WINDOW = 3  # fewest steps over which the reduction of the errors is measured
 _MAX_OMEGA = 1.995  # from 2 on, relaxed steps diverge
-_GROWN = 3.0  # growth of the error at which ω is given up when it is judged
-_EXPLODED = 30.0  # growth of the error at which ω is given up at once
+_GROWN = 3.0  # growth of the error above which a judged ω is abandoned
+_EXPLODED = 30.0  # growth of the error above which ω is abandoned at once
 
 
 @compiled_part
 def _best_omega(contraction):
-    """Return the best ω where plain steps multiply the error by `contraction` < 1; at most 1.995."""
+    """Return the best ω ≤ 1.995 if plain steps multiply the error by ρ = `contraction` < 1."""
     return min(_MAX_OMEGA, 2 / (1 + math.sqrt(1 - contraction)))
 
 
@@ -139,10 +141,12 @@ def _best_omega(contraction):
 def next_omega(omega, errors, now, changed):
     """Return the next ω, and the iteration at which an ω was last set or judged.
 
-    An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since: if they have grown, plain steps
-    follow; if they do not shrink, ω − 1 is reduced by a tenth; if they shrink by r > ω − 1 per step, ω
-    rises to the best one by Young's relation. `errors` are the row marginal's before each iteration, up
-    to index `now`; `changed` is the iteration at which `omega` was set or last judged.
+    An ω > 1 is judged after max(5, 1/(2 − ω)) steps by the errors since. If they have grown, plain steps
+    follow. If they have not shrunk, ω − 1 is reduced by a tenth. If a step multiplied them by r > ω − 1,
+    ω rises to the best one by Young's relation.
+
+    `errors` are the row marginal's errors before each iteration, up to index `now`; `changed` is the
+    iteration at which `omega` was set or last judged.
     """
     watched = now - changed
     if omega == 1.0:
@@ -173,10 +177,10 @@ _ONE_BITS, _MANTISSA = 0x3FF0000000000000, 0x000FFFFFFFFFFFFF  # of the double 1
 
 @compiled_part
 def move(x, towards, omega, count, scratch, rounded):
-    """Replace `count` entries of x > 0 by x·(towards/x)^ω, using `scratch` and `rounded`.
+    """Replace `count` entries of x > 0 by x·(towards/x)^ω.
 
     The error of the logarithm is a millionth of ω. The binary logarithm of 2^k·m, 1 ≤ m < 2, is k plus
-    the series of the inverse hyperbolic tangent.
+    a series of the inverse hyperbolic tangent. `scratch` and `rounded` are for intermediate results.
     """
     for j in range(count):
         scratch[j] = towards[j] / x[j] * _SQRT2
@@ -194,10 +198,10 @@ def move(x, towards, omega, count, scratch, rounded):
         x[j] *= scratch[j]
 
 
-# Outcomes of an iteration; ABSORB: scalings left their limits, and must be added to the potentials.
+# Outcomes of an iteration; ABSORB says that scalings left their limits (see `sinkhorn`).
 CONTINUE, CONVERGED, ABSORB, EXHAUSTED, BROKEN = range(-1, 4)
 
-# Indices of the numbers in `Pace.state`.
+# Indices of the numbers in `IterationControl.state`.
 OMEGA, DONE, CHANGED, WAS_PLAIN, TARGET, LARGEST = range(6)
 
 # Sweeps process four rows together, and update scalings in blocks of sixteen rows.
@@ -205,7 +209,7 @@ FEWEST_ROWS = 4
 _ROWS = 16
 
 
-class Scaled(NamedTuple):
+class Factors(NamedTuple):
     """Factors of the plan a u K b v, all but K in double precision.
 
     Arguments:
@@ -223,39 +227,39 @@ class Scaled(NamedTuple):
     v: NDArray[np.float64]
 
 
-class Pace(NamedTuple):
+class IterationControl(NamedTuple):
     """State and limits of the iterations.
 
     Arguments:
         state: Six numbers, updated: ω (at index OMEGA), number of iterations (DONE), iteration at which
             ω was set or judged (CHANGED), 1 if the last step was plain, so columns are exact, else 0
             (WAS_PLAIN), error that ends over-relaxation (TARGET), largest ω (LARGEST).
-        errors: Row marginal's error (most + 1,) before each iteration, updated.
-        tolerance: Error at which to stop.
-        most: Number of iterations at which to stop.
-        widest: Scalings must stay in [1/widest, widest].
+        errors: Row marginal's error (max_iterations + 1,) before each iteration, updated.
+        tolerance: Error at which iterations stop.
+        max_iterations: Number of iterations after which they stop.
+        limit: Limit of scalings, which must be in [1/limit, limit].
     """
 
     state: NDArray[np.float64]
     errors: NDArray[np.float64]
     tolerance: float
-    most: int
-    widest: float
+    max_iterations: int
+    limit: float
 
     @classmethod
-    def begin(cls, tolerance, most, widest):
-        """Return the pace before the first iteration, whose step is plain; ω is at most 2."""
+    def begin(cls, tolerance, max_iterations, limit):
+        """Return the control before the first iteration, whose step is plain; ω is at most 2."""
         state = np.zeros(6)
         state[OMEGA], state[TARGET], state[LARGEST] = 1.0, tolerance, 2.0
-        return cls(state, np.full(most + 1, np.inf), tolerance, most, widest)
+        return cls(state, np.full(max_iterations + 1, np.inf), tolerance, max_iterations, limit)
 
 
-class Swept(NamedTuple):
+class Update(NamedTuple):
     """Result of an update of row or column scalings."""
 
-    error: float  # of this marginal before the update
+    error: float  # error of the rows' or columns' marginal before the update
     inside: bool  # whether all scalings are within the limits
-    broken: bool  # whether one overflowed
+    broken: bool  # whether a scaling overflowed
 
 
 @compiled_reordering_part
@@ -263,11 +267,11 @@ def _dot4(kernel, i, w, out, q):
     """Write the products of rows i … i + 3 of the kernel with w to out[q … q + 3]."""
     s0 = s1 = s2 = s3 = w.dtype.type(0)
     for j in range(w.size):
-        x = w[j]
-        s0 += kernel[i, j] * x
-        s1 += kernel[i + 1, j] * x
-        s2 += kernel[i + 2, j] * x
-        s3 += kernel[i + 3, j] * x
+        factor = w[j]
+        s0 += kernel[i, j] * factor
+        s1 += kernel[i + 1, j] * factor
+        s2 += kernel[i + 2, j] * factor
+        s3 += kernel[i + 3, j] * factor
     out[q], out[q + 1], out[q + 2], out[q + 3] = s0, s1, s2, s3
 
 
@@ -282,18 +286,15 @@ def _add4(kernel, i, c, q, t):
 
 
 @compiled
-def sweep(kernel, a, w, u, t, omega, widest):
-    """Run an iteration on rows (r, m), r ≥ 4: update their scalings u, and add K^⊤(au) to t.
-
-    `w` is b·v, and `widest` the limit of scalings.
-    """
+def sweep(kernel, a, w, u, t, omega, limit):
+    """Update the scalings u of rows (r, m), r ≥ 4, with ω, and add K^⊤(au) to t; `w` is b·v."""
     n = kernel.shape[0]
     sums, coefficients = np.empty(_ROWS, kernel.dtype), np.empty(_ROWS, kernel.dtype)
     fitted, before = np.empty(_ROWS), np.empty(_ROWS)
     scratch, rounded = np.empty(_ROWS), np.empty(_ROWS)
     error, inside, broken = 0.0, True, False
     for start in range(0, n, _ROWS):
-        # The last block may start with `done` rows of the one before, to have a multiple of four rows.
+        # The last block begins with `done` rows of the block before, to have a multiple of four rows.
         end = min(start + _ROWS, n)
         first = end - (end - start + 3) // 4 * 4
         done, rows = start - first, end - start
@@ -311,28 +312,28 @@ def sweep(kernel, a, w, u, t, omega, widest):
         for q in range(done):
             coefficients[q] = 0
         for q in range(rows):
-            x = fitted[q] if omega == 1.0 else before[q]
-            inside &= (x < widest) & (x * widest > 1.0)
-            u[start + q] = x
-            coefficients[done + q] = a[start + q] * x
+            scaling = fitted[q] if omega == 1.0 else before[q]
+            inside &= (scaling < limit) & (scaling * limit > 1.0)
+            u[start + q] = scaling
+            coefficients[done + q] = a[start + q] * scaling
         for q in range(0, rows + done, 4):
             _add4(kernel, first + q, coefficients, q, t)
-    return Swept(error, inside, broken)
+    return Update(error, inside, broken)
 
 
 @compiled
-def begin(b, v, w, t, pace):
-    """Begin an iteration: w = b·v, t = 0; return ω, which is 1 in the last one."""
-    if pace.state[DONE] == pace.most - 1:
-        pace.state[OMEGA] = 1.0
+def begin(b, v, w, t, control):
+    """Begin an iteration with w = b·v and t = 0; return ω, which is 1 in the last iteration."""
+    if control.state[DONE] == control.max_iterations - 1:
+        control.state[OMEGA] = 1.0
     for j in range(v.size):
         w[j] = b[j] * v[j]
         t[j] = 0
-    return pace.state[OMEGA]
+    return control.state[OMEGA]
 
 
 @compiled_part
-def _update_columns(b, v, t, omega, widest):
+def _update_columns(b, v, t, omega, limit):
     """Move the column scalings v towards 1/t, ω times as far as the plain step."""
     m = v.size
     fitted, scratch, rounded = np.empty(m), np.empty(m), np.empty(m)
@@ -347,16 +348,16 @@ def _update_columns(b, v, t, omega, widest):
     else:
         move(v, fitted, omega, m, scratch, rounded)
     for j in range(m):
-        inside &= (v[j] < widest) & (v[j] * widest > 1.0)
-    return Swept(error, inside, broken)
+        inside &= (v[j] < limit) & (v[j] * limit > 1.0)
+    return Update(error, inside, broken)
 
 
 @compiled
-def finish(b, v, t, rows, pace):
-    """Update column scalings after the rows', record the rows' error, set ω; return the outcome."""
-    state, errors, tolerance, most, widest = pace
+def finish(b, v, t, rows, control):
+    """Update the column scalings by t, record the result of the rows, set ω; return the outcome."""
+    state, errors, tolerance, max_iterations, limit = control
     omega, plain, was_plain = state[OMEGA], state[OMEGA] == 1.0, state[WAS_PLAIN] > 0
-    columns = _update_columns(b, v, t, omega, widest)
+    columns = _update_columns(b, v, t, omega, limit)
     done = int(state[DONE]) + 1
     errors[done] = rows.error
     outcome = CONTINUE
@@ -364,11 +365,11 @@ def finish(b, v, t, rows, pace):
         outcome = BROKEN
     elif rows.error <= tolerance and plain and was_plain:
         outcome = CONVERGED
-    elif done >= most:
+    elif done >= max_iterations:
         outcome = EXHAUSTED
     elif not (rows.inside and columns.inside):
         outcome = ABSORB
-    # Over-relaxation ended two steps ago, and the plain step after it raised the rows' error again.
+    # Over-relaxation ended two steps ago, and the plain step after it increased the rows' error.
     if plain and was_plain and rows.error > tolerance and errors[done - 2] <= state[TARGET]:
         state[TARGET] *= 0.5
     if rows.error <= state[TARGET] and (plain or columns.error <= state[TARGET]):
@@ -381,21 +382,21 @@ def finish(b, v, t, rows, pace):
 
 
 @compiled
-def iterate(scaled, pace):
-    """Iterate until the outcome is another than CONTINUE, and return it."""
-    kernel, a, b, u, v = scaled
+def iterate(factors, control):
+    """Iterate until the outcome is not CONTINUE, and return it."""
+    kernel, a, b, u, v = factors
     w, t = np.empty(v.size, kernel.dtype), np.empty(v.size, kernel.dtype)
     outcome = CONTINUE
     while outcome == CONTINUE:
-        omega = begin(b, v, w, t, pace)
-        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, pace.widest), pace)
+        omega = begin(b, v, w, t, control)
+        outcome = finish(b, v, t, sweep(kernel, a, w, u, t, omega, control.limit), control)
     return outcome
 
 
 @compiled_reordering
-def write_plan(scaled, columns):
-    """Turn rows of K into rows of the plan a u K b v, add them to `columns`, return the rows' error."""
-    kernel, a, b, u, v = scaled
+def write_plan(factors, columns):
+    """Replace K by the plan a u K b v, add its rows to `columns` (m,), return the rows' error."""
+    kernel, a, b, u, v = factors
     n, m = kernel.shape
     w = np.empty(m, kernel.dtype)
     for j in range(m):

@@ -125,7 +125,7 @@ def test_planar_undecidable_words_always_take_the_exact_path(ratio, count, monke
                 lambda size, s, p=(x, y): np.full(size, p),
             )
             monkeypatch.setattr(
-                planar_laplace, "draw_discrete_laplace", lambda n, s, p=(x, y): list(p)
+                planar_laplace, "take_buffered", lambda n, draw, s, p=(x, y): list(p)
             )
             sample_planar_laplace(count, ratio)
             assert set(asked) == ({(prefix, x, y)} if hard else set())

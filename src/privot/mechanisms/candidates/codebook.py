@@ -4,11 +4,11 @@ A 64-bit seed expands into $K = RD$ candidates, the rows of R blocks
 
 $$ \tfrac1D H S_2 H S_1 , \qquad H_{ij} = (−1)^{|i ∧ j|} , $$
 
-H being the Hadamard matrix of size D, a power of two ($|i ∧ j|$ counts the bits that i and j share),
-and $S_1, S_2$ diagonal matrices of signs. Rows of a block are orthonormal, and nearly uniform on the
-sphere: the lack of randomness costs below 0.1 % of the gain for records of many numbers, 0.3 to 0.7 %
-for those of only two (`docs/results/candidates.md`). All D inner products of a block with a vector take
-two transforms, and so does one row. Nothing here is secret: seeds are published.
+with H the Hadamard matrix of size D, a power of two ($|i ∧ j|$ counts the bits that i and j share), and
+$S_1, S_2$ diagonal matrices of signs. Rows of a block are orthonormal, and nearly uniform on the
+sphere. Compared with uniform directions, they lose less than 0.1 % of the gain (see below) for records
+of many numbers, and 0.3 to 0.7 % for records of only two (`docs/results/candidates.md`). Two transforms
+compute all D inner products of a block with a vector, or one row. Seeds are published, not secret.
 
 **From seed to signs**, as a specification for other implementations. The i-th word (i = 0, 1, …) of a
 seed s is that of SplitMix64: with all arithmetic modulo $2^{64}$,
@@ -18,27 +18,28 @@ seed s is that of SplitMix64: with all arithmetic modulo $2^{64}$,
     z = (z ⊕ (z ≫ 27)) · 0x94D049BB133111EB
     word = z ⊕ (z ≫ 31)
 
-Each diagonal takes D/64 words: those of block r begin at word $2rD/64$, first $S_1$'s, then $S_2$'s.
-Coordinate i has bit i mod 64, the least significant being bit 0, of its word ⌊i/64⌋; a set bit is the
-sign −1. Candidate j is row j mod D of block ⌊j/D⌋.
+Each diagonal takes D/64 words. The words of block r begin at word $2rD/64$, first those of $S_1$, then
+those of $S_2$. The sign of coordinate i is bit i mod 64 of word ⌊i/64⌋ of the diagonal, where bit 0 is
+the least significant, and a set bit is the sign −1. Candidate j is row j mod D of block ⌊j/D⌋.
 
-Transforms are products by two Hadamard matrices of about $\sqrt D$ rows each, which is faster with a
-matrix library than the usual butterflies.
+Transforms are products with two Hadamard matrices of about $\sqrt D$ rows each. A matrix library
+computes these faster than the usual butterflies.
 
-**The gain.** Given a unit vector x, the reported candidate $Y_j$ has the mean $(g / \sqrt D)\, x$: the
+**The gain.** Given a unit vector x, the mean of the reported candidate $Y_j$ is $(g / \sqrt D)\, x$. The
 larger the gain g, the fewer reports estimate a mean. Scores $\sqrt D ⟨x, Y_j⟩$ of random directions are
-about normal. If those above t, a share Q(t) of all, count as close and are $e^ε$ times likelier, then
+about normal. If the scores above t, a share Q(t) of all, count as close and are $e^ε$ times likelier,
+then
 
 $$ g(t) = \frac{φ(t) (e^ε − 1)}{Q(t) e^ε + 1 − Q(t)} , $$
 
 and the largest g(t) is the best that ε-local privacy allows, up to terms of lower order (PrivUnit,
 and its optimality: Asi, Feldman, Talwar 2022).
 
-With w of K candidates close, a and b the probabilities of each close and each other one to be reported,
-and m the mean of the w largest scores, $g = w (a − b) m$. A candidate whose score exceeds that of each
-other one with probability p is among the w with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m
-follows by quadrature. Rows of one block are a rotation of the unit vectors: their scores are exactly
-those of a normal vector divided by its length. Those of several are treated as independent and uniform.
+Let w of K candidates be close, and reported with probability a each, all others with probability b each.
+With m the mean of the w largest scores, $g = w (a − b) m$. A candidate whose score exceeds each other
+score with probability p is among the w with probability $P(\mathrm{Bin}(K − 1, 1 − p) < w)$, so m
+follows by quadrature. Rows of one block are a rotation of the unit vectors, so their scores have exactly
+the law of a normal vector divided by its length. Scores of several blocks are treated as independent.
 
 References:
     Bhowmick, Duchi, Freudiger, Kapoor, Rogers, *Protection against reconstruction and its applications
@@ -81,14 +82,14 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)  # of SplitMix64
 _SCORE_STEPS = 2**11
 _MIN_SCORE, _MAX_SCORE = -(2**15), 2**15 - 1
 _FEATURE_STEPS = np.float32(2**20)  # records are rounded to multiples of 2^−20
-# Candidates are as many as give four close ones, but at most 2^17, rounded up to whole blocks.
+# The number of candidates gives four close ones, but is at most 2^17, rounded up to whole blocks.
 _WANTED_CLOSEST, _MOST_WANTED = 4, 2**17
 _CHUNK = 2**17  # scores that are computed at once
 _NODES = 2**15 + 1  # number of points of a quadrature
 
 
 def seed_words(seeds: Words, first: NDArray[np.int64] | int, count: int) -> Words:
-    """Return words number `first` to `first` + `count` − 1 of every seed, (n, count).
+    """Return words `first` (n,) to `first` + `count` − 1 of every seed (n,): (n, count).
 
     >>> [f"{word:016x}" for word in seed_words(np.zeros(1, np.uint64), 0, 2)[0]]
     ['e220a8397b1dcdaf', '6e789e6aa1b965f4']
@@ -137,8 +138,7 @@ class Codebook:
     blocks: int
 
     def __post_init__(self) -> None:
-        most, least = LARGEST_DIMENSION, SMALLEST_DIMENSION
-        hold_count(self, "dimension", most, "a power of two", least)
+        hold_count(self, "dimension", LARGEST_DIMENSION, "a power of two", SMALLEST_DIMENSION)
         if self.dimension & (self.dimension - 1):
             raise PrivotError(f"dimension is {self.dimension}: give a power of two")
         hold_count(self, "blocks", MOST_CANDIDATES // self.dimension)
@@ -159,7 +159,7 @@ class Codebook:
         return out.reshape(len(x), -1)
 
     def rows(self, seeds: Words, indices: NDArray[np.integer]) -> Floats:
-        """Return candidates (n, D): that of index `indices` (n,) in the codebook of each seed."""
+        """Return the candidates (n, D) of seeds (n,) and their indices (n,), from 0 to K − 1."""
         size = self.dimension
         block, row = np.divmod(np.asarray(indices, np.int64), size)
         flips = self._flips(seeds, block)
@@ -182,7 +182,7 @@ class Codebook:
 
 
 def _flip(x: Floats, flips: NDArray[np.uint32]) -> Floats:
-    """Return `x` with changed signs where `flips` has the sign bit."""
+    """Change the sign of `x` where `flips` has the sign bit."""
     return (np.ascontiguousarray(x).view(np.uint32) ^ flips).view(np.float32)
 
 
@@ -195,7 +195,7 @@ def best_close_share(epsilon: float) -> float:
 
 
 def mean_of_closest(size: int, blocks: int, closest: int) -> float:
-    """Return m, the mean of the `closest` largest scores of `blocks` blocks of dimension `size`."""
+    """Return the mean m of the `closest` largest scores of `blocks` blocks of dimension `size`."""
     grid = np.linspace(-9.0, 9.0, _NODES)
     if blocks == 1:
         density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
@@ -211,15 +211,12 @@ def mean_of_closest(size: int, blocks: int, closest: int) -> float:
 
 
 def closest_probability(below: Array, total: int, closest: int) -> Array:
-    """Return P(a candidate is among the closest), if each other score is lower with P = `below`.
-
-    It is $P(\\mathrm{Bin}(K − 1, 1 − p) < w)$, K = `total`, p = `below`, w = `closest`.
-    """
+    """Return P(Bin(K − 1, 1 − p) < w) (see the module), with K = `total`, p = `below`, w = `closest`."""
     return np.asarray(scipy.special.betainc(total - closest, closest, below))
 
 
 def score_law(size: int, scores: Array) -> tuple[Array, Array]:
-    """Return density and distribution function of √D times a coordinate of a random unit vector."""
+    """Return the density and distribution function, at `scores`, of √D times ⟨x, a random direction⟩."""
     square = np.minimum(scores**2 / size, 1.0)
     below = (1 + np.sign(scores) * scipy.special.betainc(0.5, (size - 1) / 2, square)) / 2
     log_ratio = scipy.special.gammaln(size / 2) - scipy.special.gammaln((size - 1) / 2)
@@ -231,38 +228,38 @@ def score_law(size: int, scores: Array) -> tuple[Array, Array]:
 class ClosestCandidates:
     r"""Mechanism for vectors of length at most 1: a report (seed, index) names a likely close candidate.
 
-    The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$, computes the
-    scores $\sqrt D ⟨x, Y_j⟩$ of its record x, takes the set T(x, s) of the w candidates with the largest
-    scores (ties by index), and sends (s, j),
+    The device draws a fresh **public** seed s, which expands into unit vectors $Y_1 … Y_K$. It computes
+    the scores $\sqrt D ⟨x, Y_j⟩$ of its record x. With T(x, s) the set of the w candidates with the
+    largest scores (ties by index), it sends (s, j) with the probability
 
     $$ P(j | x, s) = a \text{ if } j ∈ T(x, s), \text{ else } b, \quad a w + b (K − w) = 1, \; a ≤ e^ε b
     . $$
 
     **Privacy.** Adjacency: any two records. The seed is drawn before the record is read, and
     independently of it. Given s, the probability of every j is a or b for all x. So for all x, x′
-    and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$, which $e^ε$ bounds: the report is
-    ε-private **for any score**, for records of any length, and for any rounding of the score. There is
-    no sensitivity, no diameter, no grid. The score affects utility only.
+    and every report, $P(s, j | x) / P(s, j | x′) ∈ \{a/b, 1, b/a\}$ is at most $e^ε$. The report is
+    ε-private **for any score**, for records of any length, and for any rounding of the score, which
+    affects utility only. There is no sensitivity, no diameter, no grid.
 
-    *In integers only.* With $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$, a 64-bit word below L gives one of
-    the K − w others, uniformly, any other word one of the w closest: $a/b ≤ e^ε$ (`words_outside`). Both
-    are drawn for every record.
+    *Integers.* A 64-bit word below $L = ⌊2^{64} (K−w) / (e^ε w + K−w)⌋ + 1$ gives a uniform one of the
+    others, any other word one of the closest (`words_outside`). Two candidates are drawn for every
+    record.
 
     *Who sees what, and what else depends on the record.* Seed and index leave the device. The time does
     not depend on the record: scores are sums of equally many terms, without a branch; features are
-    rounded to multiples of $2^{−20}$, so that no sum is a slow subnormal number; the w largest are found
-    by sixteen counts. A vector that is not finite is refused, so records must be projected first
-    (`privot.randomizer.reports.candidates` does).
+    rounded to multiples of $2^{−20}$, so that no sum is a slow subnormal number; sixteen counts find the
+    w largest scores. A vector that is not finite is refused, so records must be projected first, as
+    `privot.randomizer.reports.candidates` does.
 
-    **Estimate of a mean.** The mean of $Y_j$, given x, is $(g/\sqrt D)\, x$, g being the *gain*, so that
+    **Estimate of a mean.** The mean of $Y_j$ given x is $(g/\sqrt D)\, x$, with g the *gain*, so
 
     $$ \hat{\mathbb E} x = \frac{\sqrt D}{g n} \sum_i Y_{j_i}^{(s_i)} $$
 
-    is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate; 3.26 is the largest gain
-    at ε = 10, 1.85 at 5, .79 at 2.
+    is unbiased, with standard deviation $1/(g \sqrt n)$ in every coordinate. The largest gain is .79 at
+    ε = 2, 1.85 at 5, and 3.26 at 10.
 
     **The likelihood** of one report, averaged over the other candidates, is a smooth function of the
-    reported candidate's score u alone: each other candidate has a higher score with a known probability
+    reported candidate's score u. Each other candidate has a higher score with a known probability
     $\bar F(u)$, so
 
     $$ f(y | x) = b + (a − b)\, P\big(\mathrm{Bin}(K−1, \bar F(u)) < w\big) . $$
@@ -298,7 +295,11 @@ class ClosestCandidates:
 
     @classmethod
     def for_dimension(cls, dimension: int, epsilon: float) -> Self:
-        """Return the mechanism with few candidates and nearly the largest gain for this dimension."""
+        """Return the mechanism for vectors of `dimension` numbers, with nearly the largest gain.
+
+        Raises:
+            PrivotError: if the dimension is not from 1 to 65 536, or ε is not positive.
+        """
         require_epsilon(epsilon)
         if not 1 <= dimension <= LARGEST_DIMENSION:
             raise PrivotError(
@@ -320,18 +321,18 @@ class ClosestCandidates:
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """P(one given candidate is reported) if it is among the closest, and if not."""
+        """Probabilities a and b of one of the closest candidates, and of one other."""
         inside, outside = self.words
         rest = self.codebook.num_candidates - self.closest
         return inside / WORDS / self.closest, outside / WORDS / rest
 
     @property
     def report_law(self) -> ReportLaw:
-        """Overlap of reports' laws, given the seed: each record supports its closest candidates."""
+        """Overlap of the laws of reports, given the seed: the closest candidates are likelier."""
         return ReportLaw.of_sets(self.epsilon, self.closest, self.codebook.num_candidates)
 
     def privatize(self, x: NDArray[np.floating]) -> tuple[Words, NDArray[np.uint32]]:
-        """Draw seeds (n,) and indices (n,) of reports of vectors (n, d), d ≤ D.
+        """Draw reports of vectors (n, d), d ≤ D: seeds (n,) and indices (n,).
 
         Raises:
             PrivotError: if a vector has a number that is not finite, or too many.
@@ -339,7 +340,7 @@ class ClosestCandidates:
         count, size = len(x), self.codebook.dimension
         if x.ndim != 2 or x.shape[1] > size or not np.isfinite(x).all():
             raise PrivotError(f"x has shape {x.shape} or is not finite: give {size} finite numbers")
-        seeds, coins = random_words(count), random_words(count)
+        seeds, words = random_words(count), random_words(count)
         close_rank = uniforms_below(self.closest, count)
         other_rank = uniforms_below(self.codebook.num_candidates - self.closest, count)
         indices = np.empty(count, np.uint32)
@@ -347,12 +348,12 @@ class ClosestCandidates:
             closest = self.closest_indices(seeds[rows], x[rows])
             close = closest[np.arange(len(closest)), close_rank[rows]]
             other = skip_taken(other_rank[rows], closest)
-            report_close = coins[rows] >= np.uint64(self.words[1])
+            report_close = words[rows] >= np.uint64(self.words[1])
             indices[rows] = np.where(report_close, close, other)
         return seeds, indices
 
     def closest_indices(self, seeds: Words, x: NDArray[np.floating]) -> Indices:
-        """Return increasing indices (n, w) of the w closest candidates of vectors (n, d)."""
+        """Return the increasing indices (n, w) of the closest candidates of vectors (n, d), d ≤ D."""
         padded = np.zeros((len(x), self.codebook.dimension), np.float32)
         padded[:, : x.shape[1]] = x
         padded = np.rint(padded * _FEATURE_STEPS) / _FEATURE_STEPS
@@ -364,15 +365,15 @@ class ClosestCandidates:
     def probability_cells(
         self, seeds: Words, indices: NDArray[np.integer], x: NDArray[np.floating]
     ) -> tuple[Array, Array]:
-        """Return cells (n, 5), as `Mechanism` does: of the seed's four 16-bit parts and the index."""
+        """Return cells (n, 5), as in `Mechanism`, of the seed's four 16-bit parts and the index."""
         seed_parts = seeds.astype(">u8").view(">u2").reshape(len(seeds), 4).astype(np.float64)
         inside, outside = self.probabilities
         low, high = np.empty(len(seeds)), np.empty(len(seeds))
         for rows in self._chunks(len(seeds)):
-            own = np.asarray(indices, np.int64)[rows, None]
+            index = np.asarray(indices, np.int64)[rows, None]
             closest = self.closest_indices(seeds[rows], x[rows])
-            close, before = (closest == own).any(axis=1), (closest < own).sum(axis=1)
-            rank = np.where(close, before, own[:, 0] - before)
+            close, before = (closest == index).any(axis=1), (closest < index).sum(axis=1)
+            rank = np.where(close, before, index[:, 0] - before)
             probability = np.where(close, inside, outside)
             start = np.where(close, 0.0, self.words[0] / WORDS)
             low[rows] = start + rank * probability
@@ -391,15 +392,15 @@ class ClosestCandidates:
         inside, outside = np.log(self.probabilities)
         close = np.empty((2, len(seeds)), bool)
         for rows in self._chunks(len(seeds)):
-            own = np.asarray(indices)[rows, None]
+            index = np.asarray(indices)[rows, None]
             for row, vector in enumerate((x, other)):
-                vectors = np.broadcast_to(vector, (len(own), len(vector)))
+                vectors = np.broadcast_to(vector, (len(index), len(vector)))
                 closest = self.closest_indices(seeds[rows], vectors)
-                close[row, rows] = (closest == own).any(axis=1)
+                close[row, rows] = (closest == index).any(axis=1)
         return (close[0].astype(np.float64) - close[1]) * (inside - outside)
 
     def moments(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
-        """Return the unbiased mean (D,) of the records, and the standard deviation of each number."""
+        """Return an unbiased estimate (D,) of the records' mean, and its standard deviation."""
         total = np.zeros(self.codebook.dimension)
         for rows in self._chunks(len(seeds)):
             total += self.codebook.rows(seeds[rows], indices[rows]).sum(axis=0, dtype=np.float64)
@@ -414,7 +415,7 @@ class ClosestCandidates:
         return mean_score * self.closest * (inside - outside)
 
     def log_likelihood(self, products: NDArray[np.floating]) -> Array:
-        """Evaluate $\\ln K f(y | x)$ for inner products of records and reported candidates."""
+        """Evaluate $\\ln K f(y | x)$ for inner products (…) of records and reported candidates."""
         inside, outside = (p * self.codebook.num_candidates for p in self.probabilities)
         scores = np.asarray(products, np.float64) * math.sqrt(self.codebook.dimension)
         _, below = score_law(self.codebook.dimension, scores)
@@ -422,14 +423,15 @@ class ClosestCandidates:
         return np.log(outside + (inside - outside) * close)
 
     def _chunks(self, count: int) -> list[slice]:
-        """Return slices of rows that bound the memory of their scores."""
+        """Return slices of `count` rows that are short enough to bound the memory of their scores."""
         rows = max(1, _CHUNK // self.codebook.num_candidates)
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
 def _largest(keys: NDArray[np.int16], count: int) -> Indices:
     """Return increasing indices (n, count) of the `count` largest of each row (n, K), ties by index."""
-    # The largest threshold of each row that `count` keys reach, by a binary search for its 16 bits.
+    # Search the bits of each row's `count`-th largest key: the largest threshold that `count` keys
+    # reach.
     thresholds = np.full((len(keys), 1), _MIN_SCORE, np.int32)
     for bit in range(15, -1, -1):
         trial = thresholds + (1 << bit)
@@ -437,7 +439,7 @@ def _largest(keys: NDArray[np.int16], count: int) -> Indices:
         thresholds[enough] = trial[enough]
     rows, indices = np.nonzero(keys >= thresholds)
     tied = keys[rows, indices] == thresholds[rows, 0]
-    # The last keys of a row that equal the threshold are too many.
+    # Of the keys that equal a row's threshold, the last `too_many` are left out.
     too_many = np.bincount(rows, minlength=len(keys)) - count
     tied_until = np.cumsum(np.bincount(rows[tied], minlength=len(keys)))
     tied_after = tied_until[rows] - np.cumsum(tied)

@@ -1,16 +1,16 @@
-r"""Feature vectors of length 1, for vectors or images with labels; a curator estimates their mean.
+r"""Unit feature vectors of labeled vectors or images, whose mean a curator estimates.
 
-A point z of $ℝ^q$, $‖z‖ = 1$, with label c of C labels becomes
+A point z of $ℝ^q$, $‖z‖ = 1$, with label c of C labels becomes the unit vector
 
-$$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z \big), \qquad a_0 + a_1 = 1, $$
+$$ φ(z, c) = \big( \sqrt{a_0}\, e_c, \; \sqrt{a_1}\, e_c ⊗ z \big), \qquad a_0 + a_1 = 1. $$
 
-of length 1. Its mean over people contains the labels' shares and the mean of z for every label. If
-points may be missing, one more coordinate is $\sqrt{a_1}$ for a missing point, whose z is 0. With one
-label, the first part is left out, and $a_0 = 0$. The map is public.
+Its mean over people contains the labels' shares and the mean of z for every label. If points may be
+missing, one more coordinate is $\sqrt{a_1}$ for a missing point, whose z is 0. With one label, the first
+part is left out, and $a_0 = 0$. The map is public.
 
-There are no coordinates for second moments: the nonlinear likelihood of the reports determines them
-(`privot.local.networks.gaussian_fit`), and first moments are estimated more precisely if the whole
-length of a record is theirs.
+There are no coordinates for second moments, because the nonlinear likelihood of the reports determines
+them (`privot.local.networks.gaussian_fit`), and because they would leave less length, and so less
+precision, to the first moments.
 """
 
 import math
@@ -33,15 +33,15 @@ _LENGTH_WEIGHT = 0.3  # β, the weight of a vector's length and of an image's br
 _LENGTH_VARIANCE, _BRIGHTNESS_VARIANCE = 1.0, 0.6
 # Prior standard deviations of the log standard deviations of coordinates.
 _DIRECTION_SPREAD, _OTHER_SPREAD = 0.3, 1.0
-_MAX_OCTAVES = 2.0  # octaves by which a length differs from ρ₀ at |t| = 1
+_MAX_OCTAVES = 2.0  # |log₂(length/ρ₀)| at which |t| = 1
 
 
 @dataclass(frozen=True)
 class LowestCosines:
     r"""Cosine coefficients of lowest frequency of an image, and the mean brightness of its channels.
 
-    Pixels are in [−1, 1]. The coefficients are those of the orthonormal cosine transform whose frequency
-    $f = \sqrt{i^2 + j^2}$ is lowest but not 0, all channels of one frequency together. Each is
+    Pixels are in [−1, 1]. The coefficients of the orthonormal cosine transform are ordered by frequency
+    $f = \sqrt{i^2 + j^2} > 0$, channels of one frequency together. The first ones are selected, and
     multiplied by $\sqrt{1 + f}$, because coefficients of high frequency have small variance but
     distinguish images.
 
@@ -59,13 +59,13 @@ class LowestCosines:
         return math.prod(self.domain.shape[2:])
 
     def from_pixels(self, pixels: Array) -> tuple[Array, Array]:
-        """Return the coefficients (n, k) and the brightness (n, channels) of images (n, N)."""
+        """Return the coefficients (n, k), and brightness (n, channels) in [−1, 1], of images (n, N)."""
         cosines = self._low_pass.transform(np.clip(pixels, -1.0, 1.0))[:, self._order]
         bright = cosines[:, : self.channels] * math.sqrt(self.channels / self.domain.num_pixels)
         return cosines[:, self.channels :] * self.weights, np.clip(bright, -1.0, 1.0)
 
     def to_pixels(self, coefficients: Array, brightness: Array) -> Array:
-        """Return images (n, N) with these coefficients and brightness, whose other cosines are 0."""
+        """Return the images (n, N) of coefficients and brightness, whose other coefficients are 0."""
         cosines = np.zeros((len(coefficients), self._low_pass.dimension))
         bright = brightness * math.sqrt(self.domain.num_pixels / self.channels)
         cosines[:, self._order] = np.concatenate([bright, coefficients / self.weights], axis=1)
@@ -73,7 +73,7 @@ class LowestCosines:
 
     @cached_property
     def frequencies(self) -> Array:
-        """Frequencies f (k,) of the coefficients, increasing."""
+        """Frequencies f (k,) of the coefficients, in ascending order."""
         rows, columns, _ = self._lowest
         return np.hypot(rows, columns)[self.channels :]
 
@@ -92,7 +92,7 @@ class LowestCosines:
 
     @cached_property
     def _low_pass(self) -> ImageDomain:
-        """Images with all frequencies up to the highest along each axis."""
+        """Domain of images with all frequencies up to the highest one along each axis."""
         rows, columns, _ = self._lowest
         low_pass = (int(rows.max()) + 1, int(columns.max()) + 1)
         return ImageDomain(self.domain.shape, low_pass=low_pass)
@@ -116,12 +116,12 @@ class Coordinates:
     with β = .3 and $ρ_0$ half of the largest length. So direction makes up most of z, also for records
     that are short in their domain.
 
-    For an image, x are its lowest cosines (`LowestCosines`), and $ρ_0$ is √N for N numbers. A further
-    coordinate for each of its c channels is βb/√c, b ∈ [−1, 1] being the mean brightness, and the square
-    root is of 1 minus the squares of all other coordinates. Brightness is not part of x because it would
-    take most of the length, though images hardly differ in it.
+    For an image, x consists of its lowest cosines (`LowestCosines`), and $ρ_0$ is √N for N numbers. Each
+    of its c channels has a further coordinate βb/√c, with b ∈ [−1, 1] the mean brightness, and the
+    square root above is of 1 minus the squares of all further coordinates. Brightness is not part of x
+    because it would make up most of the length, though images hardly differ in it.
 
-    If x is 0, the first unit vector takes its place. Everything follows from the schema and ε alone.
+    If x is 0, its direction is the first unit vector. The map depends on the schema and ε only.
 
     Arguments:
         column: Column of vectors or images.
@@ -157,11 +157,11 @@ class Coordinates:
 
     @cached_property
     def cosines(self) -> LowestCosines:
-        """Coefficients of images; not for vectors."""
+        """Map between images and x; not for vectors."""
         return LowestCosines(cast("ImageDomain", self.column.domain), self.count)
 
     def encode(self, units: Array) -> Array:
-        """Map unit coordinates (n, d) to points z (n, dimension); rows of NaN stay."""
+        """Map unit coordinates (n, d) to points z (n, dimension); rows of NaN remain NaN."""
         x, brightness = units, np.zeros((len(units), 0))
         if self.channels:
             x, brightness = self.cosines.from_pixels(self.cosines.domain.decode(units))
@@ -175,7 +175,7 @@ class Coordinates:
         return np.concatenate([rest * direction, tail], axis=1)
 
     def decode(self, points: Array) -> tuple[Array, Array]:
-        """Return x (n, count), and each channel's brightness (n, channels), of points z."""
+        """Return x (n, count) and brightness (n, channels) of points z (n, dimension)."""
         z, tail = np.split(np.asarray(points), [self.count], axis=1)
         octaves = np.clip(tail[:, :1] / _LENGTH_WEIGHT, -1.0, 1.0) * _MAX_OCTAVES
         z_length = np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-300)
@@ -193,12 +193,12 @@ class Coordinates:
 
     @property
     def large_length(self) -> float:
-        """Length of x that no vector, and hardly any image, exceeds."""
+        """Length of x that vectors never exceed, and images hardly ever."""
         return self.typical_length * (1 if self.channels else 2)
 
     @cached_property
     def prior_variances(self) -> Array:
-        """Prior relative variances of z's coordinates (dimension,)."""
+        """Relative prior variances (dimension,) of the coordinates of z; 1 for the direction."""
         others = [_LENGTH_VARIANCE, *[_BRIGHTNESS_VARIANCE] * self.channels]
         return np.array([1.0] * self.count + others)
 
@@ -206,7 +206,7 @@ class Coordinates:
     def prior_spreads(self) -> Array:
         """Prior standard deviations (dimension,) of the logarithms of z's standard deviations.
 
-        That of brightness is large: brightness varies among pictures of clothes, hardly among digits.
+        For brightness it is large: brightness varies among pictures of clothes, hardly among digits.
         """
         return np.array([_DIRECTION_SPREAD] * self.count + [_OTHER_SPREAD] * (1 + self.channels))
 
@@ -233,7 +233,7 @@ class Features:
     Arguments:
         num_coordinates: Number q of coordinates of a point.
         num_labels: Number C of labels; 1 without labels.
-        label_weight: a₀; 0 without labels.
+        label_weight: Weight a₀ of the labels, up to .5; 0 without labels.
         nullable: Whether points may be missing.
 
     Examples:
@@ -262,7 +262,7 @@ class Features:
 
     @classmethod
     def of(cls, num_coordinates: int, num_labels: int = 1, nullable: bool = False) -> "Features":
-        """Return the features with the label weight of nearly least error."""
+        """Return the features with a label weight of nearly least error."""
         weight = 0.0 if num_labels == 1 else _LABEL_WEIGHT
         return cls(num_coordinates, num_labels, weight, nullable)
 
@@ -290,7 +290,7 @@ class Features:
     def encode(
         self, points: Array, labels: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
-        """Return unit vectors of points (n, q), missing where a row has a NaN, and labels (n,)."""
+        """Return unit vectors (n, D) of labels (n,) and points (n, q); rows with NaN are missing."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         out = np.zeros((len(points), self.dimension), np.float32)
         rows, code = np.arange(len(points)), labels if labels is not None else 0
@@ -313,7 +313,7 @@ class Features:
         return labels, by_label, (missing if self.nullable else zeros)[:, 0]
 
     def decode(self, mean: Array) -> Moments:
-        """Return the moments that a mean of feature vectors (D,) contains."""
+        """Return the moments that a mean (D,) of feature vectors contains."""
         labels, points, missing = self.parts(np.asarray(mean)[None])
         label_length, point_length = self._lengths
         shares = np.ones(1) if self.num_labels == 1 else labels[0] / label_length
