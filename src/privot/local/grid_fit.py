@@ -1,8 +1,9 @@
 """Fit of a density on a grid to releases of one column of points with one to three coordinates.
 
-The likelihood of window reports has no gradient, so generators cannot learn from them. For Laplace and
-Gaussian noise the grid is at least as accurate as a generator, and faster. The number of nodes grows
-exponentially with the number of coordinates, so other releases are fitted by a generator.
+Window reports can only be fitted on a grid: their likelihood is piecewise constant in the point, so it
+has no gradient that a generator could follow. For Laplace and Gaussian noise a grid is at least as
+accurate as a generator, and faster. The number of nodes grows exponentially with the number of
+coordinates, so points with more coordinates are fitted by a generator.
 """
 
 import numpy as np
@@ -21,7 +22,9 @@ from privot.training import FitMonitor
 
 
 def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) -> LocalModel:
-    """Fit a model whose sampler is a density on a grid, with at most `max_steps` steps of each ascent.
+    """Fit a model whose sampler is a density on a grid.
+
+    `max_steps` bounds the steps of each ascent; the defaults are those of `privot.local.deconvolution`.
 
     Raises:
         PrivotError: if a release cannot be fitted on a grid, or the domains of releases differ.
@@ -69,7 +72,9 @@ def _require_domain(releases: Releases, name: str) -> None:
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
-    """Return the mask (K+1, …, K+1) of grid nodes that are within one spacing of the unit domain.
+    """Return the mask (K+1, …, K+1) of the nodes within one spacing of the domain in unit coordinates.
+
+    `spacings` is K, the number of spacings of the grid along each coordinate.
 
     Examples:
         >>> from privot.schema import Box
