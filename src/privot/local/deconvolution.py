@@ -85,9 +85,7 @@ class Hats:
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Self:
-        """Build the hats of `nodes`, the mask (K+1, …, K+1) of allowed ones, and of missing values.
-
-        Values may be missing if there are more weights than nodes.
+        """Build the hats of a mask (K+1, …, K+1) of allowed nodes, and of missing values in the rest.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
@@ -369,14 +367,10 @@ def average_over_priors(
     max_steps: int = _MAX_EVIDENCE_STEPS,
     monitor: FitMonitor | None = None,
 ) -> GridFit:
-    """Average the fits for all priors and all strengths λ, with their evidence as weights.
+    """Average the fits for all priors and decreasing strengths λ, with their evidence as weights.
 
-    Arguments:
-        likelihood: Log-likelihood of the reports.
-        priors: Priors of different orders.
-        strengths: Values of λ, decreasing; each ascent starts at the mode for the value before.
-        max_steps: Maximum number of steps of each ascent.
-        monitor: Time limit and interruption, checked after each ascent; none by default.
+    The ascent for each λ starts at the mode for the λ before, and takes at most `max_steps` steps; after
+    each ascent, `monitor` says whether to stop.
     """
     fits, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:

@@ -73,16 +73,10 @@ class GridDensity:
 def draw_given(
     draw: Callable[[int], pa.Table], schema: Schema, where: Condition, num_rows: int
 ) -> pa.Table:
-    """Draw records of one column, given that they have one of some codes, by rejection.
-
-    Arguments:
-        draw: Function from a number of rows to as many records without a condition.
-        schema: Schema of the records.
-        where: Allowed codes of the column, by its name.
-        num_rows: Number of records to return.
+    """Draw records whose only column has an allowed code, by rejection from `draw(number of rows)`.
 
     Raises:
-        PrivotError: if hardly any record has one of the codes.
+        PrivotError: if hardly any record has an allowed code.
     """
     ((name, codes),) = where.items()
     accepted, drawn = [draw(0)], 0

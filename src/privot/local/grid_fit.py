@@ -22,9 +22,7 @@ from privot.training import FitMonitor
 
 
 def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) -> LocalModel:
-    """Fit a model whose sampler is a density on a grid.
-
-    `max_steps` bounds the steps of each ascent; the defaults are those of `privot.local.deconvolution`.
+    """Fit a model whose sampler is a density on a grid, with at most `max_steps` steps of each ascent.
 
     Raises:
         PrivotError: if a release cannot be fitted on a grid, or the domains of releases differ.
@@ -72,9 +70,7 @@ def _require_domain(releases: Releases, name: str) -> None:
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
-    """Return the mask (K+1, …, K+1) of the nodes within one spacing of the domain in unit coordinates.
-
-    `spacings` is K, the number of spacings of the grid along each coordinate.
+    """Return the mask (K+1, …, K+1) of nodes within one of K spacings of the unit domain.
 
     Examples:
         >>> from privot.schema import Box

@@ -1,23 +1,22 @@
 """Model of records learned from reports, and refinement of a schema by the model of a pilot.
 
-A model draws records by its sampler: a generator network, latent classes, a density on a grid, or
-Gaussian classes. Samplers can draw **conditionally**, given a set of allowed codes for some of the coded
-columns. Latent classes and generators draw a latent, then every column given the latent. For a condition
-they weight latents by the probability of the condition and restrict the columns' distributions to it.
-This is exact for latent classes; a generator draws latents from a pool in proportion to their weights.
-Gaussian classes can be conditioned on their label, and a grid, exactly, on bins or cells of its column.
+A model's sampler is a generator network, latent classes, a density on a grid, or Gaussian classes. A
+**condition** allows only some codes of a coded column. Latent classes and generators draw a latent, then
+every column given the latent; under a condition they weight latents by its probability and restrict the
+columns' distributions. This is exact for latent classes; a generator draws latents from a pool in
+proportion to the weights. Gaussian classes can be conditioned on their label, and a grid, exactly, on
+bins or cells of its column.
 
 **Refinement** (`refine`, `pair_weights`). The first people of a campaign, say a fifth, report with a
 schema that declares bounds only: the **pilot**. Its model determines bins of equal mass and frequent
-values, with which the other people report. Rare categories can be merged into `other`. Pairs of columns
-that depend on each other in the model can be reported more often than other pairs. Both releases are
-fitted together (`privot.local.releases`), so all reports are used.
+values, with which the other people report. Rare categories can be merged into `other`, and pairs of
+columns that depend on each other can be reported more often. Both releases are fitted together
+(`privot.local.releases`), so all reports are used.
 
 **Privacy review.** Adjacency and ε are unchanged: every person reports once, with one randomizer and its
 ε. The second schema and the weights of its pairs are functions of a model of the first people's
-*reports*, hence post-processing, and public. The records of the other people are used only through their
-own reports. Who reports first must not depend on the records: the first people to answer, or a random
-sample.
+*reports*, hence post-processing, and public. Who reports first must not depend on the records: the first
+people to answer, or a random sample.
 
 References:
     Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
@@ -63,11 +62,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
-        """Draw records that satisfy a condition.
-
-        Raises:
-            PrivotError: for a condition that the sampler does not support, or of probability 0.
-        """
+        """Draw records that satisfy a condition, or raise PrivotError if the sampler cannot."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:

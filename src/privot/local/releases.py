@@ -115,9 +115,9 @@ class LineCells:
         return np.asarray(np.maximum(high - low - inside, 1.0))
 
     def ends(self, masses: Array) -> Array:
-        """Return the densities at both ends of each cell, relative to its mean density (2, a, classes).
+        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes).
 
-        These are $e_-/ρ$ and $e_+/ρ$ of `privot.schema.sampling`, for cell masses (a, classes).
+        Symbols are those of `privot.schema.sampling`.
         """
         order, widths = self.in_order, self.widths[:, None]
         ends = np.ones((2, *masses.shape))
@@ -140,13 +140,9 @@ class LineCells:
         masses: Array,
         rng: np.random.Generator,
     ) -> Array:
-        """Draw numbers (n,) within given cells, by the densities of given classes; NaN where missing.
+        """Draw numbers (n,) within `cells` (n,), by the densities of `classes` (n,); NaN where missing.
 
-        Arguments:
-            cells: Cell (n,) of each number.
-            classes: Class (n,) of each number.
-            masses: Mass of every cell in every class (a, classes).
-            rng: Source of randomness.
+        The masses of every cell in every class are `masses` (a, classes).
         """
         ends = self.ends(masses)
         low, width = self.low[cells], (self.high - self.low)[cells]
@@ -194,8 +190,7 @@ def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Code
         return codes[0], [codes]  # the first alphabet is the schema's
     *earlier, newest = [release.column for release in reported]
     values = pa.table(newest.common_values(name, earlier))
-    # Atoms are the distinct columns of a matrix of codes, whose rows are alphabets. Its columns are
-    # sorted by the first row, the newest schema's alphabet, then by those of the releases, newest first.
+    # Atoms are the distinct columns of the codes in all alphabets (rows), sorted by the newest schema's.
     newest_first = [release.encode(name, values) for release in reported[::-1]]
     codes = np.concatenate([newest.encode_codes(name, values)[None], *newest_first])
     starts = np.cumsum([1, *map(len, newest_first[:-1])])
@@ -204,10 +199,10 @@ def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Code
 
 
 def _intersect(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
-    """Return the cells of atoms, the intersections of the intervals of their codes (alphabets, a).
+    """Intersect the intervals of atoms' codes (alphabets, a), clipped to the last alphabet's bounds.
 
-    Outer bins are unbounded, because they contain the values beyond the bounds. Cells are clipped to the
-    bounds of the last alphabet, which is the newest. An atom beyond them becomes a point at a bound.
+    Outer bins are unbounded, because they contain the values beyond the bounds. An atom beyond the
+    bounds of the last alphabet becomes a point at a bound.
     """
     low, high = np.full(codes.shape[1], -np.inf), np.full(codes.shape[1], np.inf)
     for bins, bin_codes in zip(alphabets, codes, strict=True):
@@ -233,10 +228,7 @@ def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """One or more releases, or their counts, that are fitted together, newest last.
-
-    The newest schema has all columns of earlier ones; others are refused by a PrivotError.
-    """
+    """One or more releases, or their counts; the newest is last, and has the columns of all others."""
 
     parts: tuple[Reports, ...]
 
@@ -305,11 +297,7 @@ class Releases:
         return "latent_classes" if self.all_coded else "generator"
 
     def only(self, estimator: str) -> Release:
-        """Return the only release, for an estimator that needs single reports of one release.
-
-        Raises:
-            PrivotError: for several releases, or counts.
-        """
+        """Return the only release, whose single reports an estimator needs; refuse any other input."""
         if len(self.parts) > 1:
             raise PrivotError(
                 f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "

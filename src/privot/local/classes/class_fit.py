@@ -146,13 +146,7 @@ class Prior:
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
     """Estimate the factor of the prior's strength for each column, repeated for its pieces (pieces, 1).
 
-    Arguments:
-        tables: All reports.
-        marginals: Marginals of the columns, stacked (pieces, 1).
-        seed: Seed of the folds and starts.
-
-    Returns:
-        Factors; all are 1 if no report is about two columns, since dependence is not identified then.
+    All factors are 1 if no report is about two columns, since dependence is not identified then.
     """
     if not tables.has_pairs:
         return np.ones_like(marginals)
@@ -273,10 +267,7 @@ def warn_of_heavy_atoms(model: LocalModel) -> None:
 def choose_trials(
     tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
 ) -> tuple[Trial, ...]:
-    """Choose the trials whose settings are averaged, best first.
-
-    Returns only `INDEPENDENCE` if no setting is clearly better.
-    """
+    """Choose the trials to average, best first; only `INDEPENDENCE` if none is clearly better."""
     folds = _folds(tables, marginals, seed) if tables.has_pairs else []
     if not folds:
         return (INDEPENDENCE,)

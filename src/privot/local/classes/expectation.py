@@ -23,9 +23,8 @@ summed to those of codes, and expected counts of codes are distributed over piec
 
 For reports with one factor, the probabilities of cells are first summed over classes, since the
 likelihood needs only these sums. So the cost of a report is the size of its set, and the cost of a cell
-is the number of classes. In the loops, z is a class, v a category of a column, t an entry of a row (a
-cell with A > 0), s the position of a factor in a report, i the position of a report in its list, and j a
-column.
+is the number of classes. In the loops, z is a class, v a category of column j, t an entry of a row (a
+cell with A > 0), s the position of a factor in report i.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
 methods*, 2003) lengthen the EM step on the logarithmic scale, so that a half to a third of the passes
@@ -365,15 +364,8 @@ def ascend(
     """Run EM passes; return probabilities (pieces, classes) and weights (classes,).
 
     All passes but the last are over-relaxed with growing powers. A step that lowers the objective is
-    replaced by the plain step from the same point, and followed by a plain step.
-
-    Arguments:
-        tables: The reports.
-        prior: Distribution of pseudo-counts over the pieces of a class (pieces, 1).
-        p: Initial probabilities (pieces, classes).
-        weights: Initial weights (classes,).
-        strength: Factor of `prior`: pseudo-counts per column and class if it sums to 1 in a column.
-        passes: Number of passes.
+    replaced by the plain step from the same point, and followed by a plain step. The pseudo-counts of
+    every class are `strength` times `prior` (pieces, 1).
     """
     best, power, plain_step = -np.inf, _FIRST_POWER, (p, weights)
     prior_counts = strength * prior

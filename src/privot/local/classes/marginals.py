@@ -84,11 +84,9 @@ def stacked_marginals(
 ) -> Array:
     """Estimate the probabilities of all columns' pieces, stacked (pieces, 1), by maximum likelihood.
 
-    Arguments:
-        tables: The reports.
-        start: Initial probabilities (pieces, 1), which columns without reports keep; by default equal.
-        tolerance: The search stops when no probability changes by more in three steps in a row.
-        max_iterations: Number of extrapolated steps after which the search stops with a warning.
+    Columns without reports have the probabilities of `start`, by default equal ones. The search stops
+    when three extrapolated steps in a row change no probability by more than `tolerance`; it warns if
+    `max_iterations` steps do not suffice.
 
     Raises:
         PrivotError: if there is no column.
@@ -212,11 +210,7 @@ def shrink_marginals(
 def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) -> Array:
     """Estimate shares p (K,) for the log-likelihood $s^⊤Δ − ½ Δ^⊤ J Δ$ of Δ = p − `around`.
 
-    Arguments:
-        around: Shares at which the log-likelihood is expanded (K,).
-        slope: s (K,).
-        information: J (K, K).
-        order: Bins of a number from left to right; else empty.
+    The slope is s (K,), the information is J (K, K), and `order` is described in `shrink_marginals`.
     """
     smooth_stddevs = _SMOOTH_STDDEVS if len(order) >= _MIN_BINS else (0.0,)
     correlation = np.zeros((len(around), len(around)))  # R

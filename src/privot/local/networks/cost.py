@@ -423,27 +423,18 @@ class Reports:
     reported: Mapping[
         str, Tensor | None
     ]  # masks (m,) of people who reported a column; None for all
-    sheets: Tensor | None = None  # sheet numbers of joint reports (m,)
-    cells: Tensor | None = None  # codes of their cells (m, widest, k), as places (`_JointChannel`)
+    # Joint reports: sheets (m,), and places of the cells (m, widest, k), see `_JointChannel`.
+    joint: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
-        parts = [self.sheets] if self.sheets is not None else list(self.values.values())
-        return len(parts[0])
-
-    @property
-    def joint(self) -> tuple[Tensor, Tensor]:
-        """Sheets and cells of a batch that has joint reports."""
-        assert self.sheets is not None
-        assert self.cells is not None
-        return self.sheets, self.cells
+        return len(next(iter(self.values.values())) if self.joint is None else self.joint[0])
 
     def rows(self, index: Tensor) -> Reports:
         """Return the reports at these indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
             {name: None if m is None else m[index] for name, m in self.reported.items()},
-            None if self.sheets is None else self.sheets[index],
-            None if self.cells is None else self.cells[index],
+            None if self.joint is None else (self.joint[0][index], self.joint[1][index]),
         )
 
     @classmethod
@@ -454,12 +445,13 @@ class Reports:
             present = [tensor for tensor in tensors if tensor is not None]
             return torch.cat(present) if present else None
 
-        first = parts[0]
+        first, joints = parts[0], [part.joint for part in parts if part.joint is not None]
         return cls(
             {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
             {name: concatenate(part.reported[name] for part in parts) for name in first.reported},
-            concatenate(part.sheets for part in parts),
-            concatenate(part.cells for part in parts),
+            (torch.cat([j[0] for j in joints]), torch.cat([j[1] for j in joints]))
+            if joints
+            else None,
         )
 
 
@@ -497,12 +489,12 @@ class LikelihoodCost:
         if self.joint is None:
             return Reports(values, reported)
         sheets, cells = self.joint.read(release)
-        return Reports(values, reported, sheets.to(device), cells.to(device))
+        return Reports(values, reported, (sheets.to(device), cells.to(device)))
 
     def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
         parts: list[Tensor] = []
-        if self.joint is not None:
+        if self.joint is not None and reports.joint is not None:
             parts.append(self.joint.cost(outputs, *reports.joint))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
@@ -512,8 +504,9 @@ class LikelihoodCost:
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
-        if self.joint is not None and self.joint.tabulates and not self.channels:
-            return self.joint.mixture_cost(outputs, *reports.joint)
+        joint = self.joint
+        if joint and reports.joint and joint.tabulates and not self.channels:
+            return joint.mixture_cost(outputs, *reports.joint)
         costs = self(outputs, reports)
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
@@ -523,8 +516,7 @@ class LikelihoodCost:
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
         }
-        cells = None
-        if self.joint is not None:
-            assert like.sheets is not None
-            cells = self.joint.simulate(outputs, like.sheets, rng)
-        return Reports(values, like.reported, like.sheets, cells)
+        if self.joint is None or like.joint is None:
+            return Reports(values, like.reported)
+        sheets, _ = like.joint
+        return Reports(values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng)))

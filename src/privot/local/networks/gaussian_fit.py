@@ -22,10 +22,9 @@ $Z_c$ is computed by Gauss–Hermite quadrature, with $‖z'‖^2$ approximated 
 same variance. Missing points of a label form one more component, whose only point is the feature for
 missing points.
 
-*Comparison with moments.* Means of reports are unbiased and linear in the features' moments. But if ε is
-large, f is far from linear: its k-th Hermite coefficient determines the information on k-th moments, and
-the second is $g/\sqrt2$ times the first, g. The likelihood uses all of them. So reports need no features
-for second moments: on 60 000 images with ten labels, features for first moments suffice.
+*Comparison with moments.* Means of reports are linear in the features' moments. For large ε, f is not
+nearly linear, and its k-th Hermite coefficient determines the information on k-th moments; the second is
+$g/\sqrt2$ times the first, g. The likelihood uses all moments, so features for first moments suffice.
 
 **Prior.** Deviations of class means from the common mean are normal; their variance is the observed
 variance of the linear estimate minus its known noise. Factors are normal with mean 0. Variances are
@@ -110,12 +109,7 @@ class _PointMoments(NamedTuple):
 class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
-    Arguments:
-        channel: Channel of the reports.
-        start: Initial values.
-        num_factors: r.
-        nullable: Whether points may be missing.
-        seed: Seed of the initial factors.
+    `num_factors` is r, `nullable` says whether points may be missing, and `seed` is for initial factors.
     """
 
     base: Tensor  # initial diagonal of D (q,)
@@ -289,12 +283,8 @@ def linear_start(
 ) -> Start:
     """Estimate shares and means from noisy moments, with means shrunk by the known noise.
 
-    Arguments:
-        moments: Estimated moments of the features.
-        stddev: Standard deviation of the noise of each feature's mean.
-        weight: $a_1$.
-        variances: Typical variances of a point's coordinates, up to a common factor (q,).
-        spreads: See `Start` (q,).
+    Means of features have noise of deviation `stddev`; `weight` is $a_1$. `variances` (q,) are typical
+    up to a common factor; `spreads` are described in `Start`.
     """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)

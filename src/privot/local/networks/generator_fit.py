@@ -268,13 +268,7 @@ class TransportObjective:
 
 
 def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
-    """Return the loss of this name; `"auto"` chooses as described at the top.
-
-    Arguments:
-        loss: Name of the loss, or `"auto"`.
-        head: Head of the generator.
-        joint: Whether the release has joint reports.
-    """
+    """Return the loss of this name; `"auto"` depends on the head and on whether reports are joint."""
     if loss == "auto":
         if joint and len(head.coded) == len(head.widths):
             loss = "likelihood"

@@ -46,10 +46,7 @@ class ColumnHead(Protocol):
         """Compute the output of features (n, width)."""
 
     def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
-        """Draw one value for each row of the output; return table columns.
-
-        `rng` draws codes and missing values, and `numpy_rng` draws numbers within bins.
-        """
+        """Draw one value for each row of the output, as table columns; `numpy_rng` draws within bins."""
 
 
 @dataclass(frozen=True)

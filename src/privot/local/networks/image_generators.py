@@ -195,12 +195,9 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
 
 
 class LabelReports:
-    """Reported labels, and estimated distributions of the true labels.
+    """Reported labels `codes` (n,), estimated shares p of true labels, and `given`, P(c | k).
 
-    Attributes:
-        codes: Reported labels (n,).
-        shares: Shares p of the true labels (labels,).
-        given: P(c | k) of true labels c (columns) given reported labels k (rows).
+    Rows of `given` are reported labels k, columns are true labels c.
     """
 
     def __init__(self, release: Release, name: str) -> None:

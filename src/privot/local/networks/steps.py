@@ -12,9 +12,10 @@ The k-th batch is a function of the seed and k, so a resumed run reads one windo
 bit. Only one window and a few batches are in memory; a thread reads ahead.
 
 **A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f); it
-has no access to records. `plain` is the transport cost with entropic weight 1, whose minimizer is the
-distribution of the *clean* records (`privot.local.networks.cost`). Its gradient is the gradient of
-$⟨π, C⟩$ for a fixed plan π (Reshetova et al., algorithm 1).
+has no access to records. A custom loss is given to `privot.fit(release, loss=…)`. `plain` is the
+transport cost with entropic weight 1, whose minimizer is the distribution of the *clean* records
+(`privot.local.networks.cost`). Its gradient is the gradient of $⟨π, C⟩$ for a fixed plan π (Reshetova et
+al., algorithm 1).
 
 **Mini-batch bias.** The theorem of recovery holds for distributions. A plan between b outputs and b
 reports overfits the noise, and the learned spread is too small: in 50 dimensions with noise of standard
@@ -36,8 +37,6 @@ $$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} . $$
 This is the transport problem with a free first marginal, so no plan has to be computed. The number b of
 latents in a step limits the number of classes: with 200, a network does not fit the noise, with more it
 does.
-
-**A custom loss** is a function of the same type, given to `privot.fit(release, loss=…)`.
 
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """

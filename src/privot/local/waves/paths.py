@@ -179,12 +179,7 @@ class Paths:
         return np.asarray(log_with - np.log(total_without) - without.max())
 
     def p_value(self, simulations: int, seed: int) -> float:
-        """Compute the p-value of the largest evidence of a step, by simulating paths without a step.
-
-        Arguments:
-            simulations: Number of simulated paths; the p-value is at least 1 / (simulations + 1).
-            seed: Seed of the simulation.
-        """
+        """Compute the p-value of the largest evidence of a step, by simulating paths without a step."""
         rng, observed = np.random.default_rng(seed), float(self.step_evidence().max())
         evidence = np.exp(self._log_evidence - self._log_evidence.max())
         drawn = rng.choice(len(evidence), simulations, p=evidence / evidence.sum())
@@ -308,8 +303,6 @@ class ShareCoordinates:
     @classmethod
     def of(cls, shares: Array, likelihoods: Sequence[ShareLikelihood]) -> Self:
         """Find the basis in which the prior covariance is the identity and the information diagonal.
-
-        `shares` (pieces,) are θ̄ before normalization, and `likelihoods` are those of all waves.
 
         Examples:
             >>> wave = ShareLikelihood(np.zeros(2), np.diag([4.0, 4.0]))
