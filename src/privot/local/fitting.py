@@ -123,7 +123,9 @@ def fit(
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     settings = settings_with(settings, keywords)
     if isinstance(release, Sums):
-        return _fit_sums(release, settings)
+        if settings != FitSettings(seed=settings.seed):
+            raise PrivotError("noisy sums have no setting but seed: leave out all others")
+        return release.learn(settings.seed)
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
             raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
@@ -142,13 +144,6 @@ def fit(
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
-
-
-def _fit_sums(release: Sums, settings: FitSettings) -> Model:
-    """Learn from noisy sums; raise an error for settings other than the seed."""
-    if settings != FitSettings(seed=settings.seed):
-        raise PrivotError("noisy sums have no setting but seed: leave out all others")
-    return release.learn(settings.seed)
 
 
 def _fit_by_estimator(

@@ -15,8 +15,8 @@ columns that depend on each other can be reported more often. Both releases are 
 
 **Privacy review.** Adjacency and ε are unchanged: every person reports once, with one randomizer and its
 ε. The second schema and the weights of its pairs are functions of a model of the first people's
-*reports*, hence post-processing, and public. Who reports first must not depend on the records: the first
-people to answer, or a random sample.
+*reports*, hence post-processing, and public. The records of other people are used only through their own
+reports. Who reports first must not depend on the records: the first to answer, or a random sample.
 
 References:
     Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with

@@ -323,10 +323,8 @@ class _JointChannel:
             questions[sheet, : len(numbers)] = numbers
         # By sheet (sheets, k): the questions, the sizes of their alphabets, and their first places.
         self.questions = torch.as_tensor(questions)
-        self.sizes, self.starts = (
-            torch.as_tensor(sizes[questions]),
-            torch.as_tensor(starts[questions]),
-        )
+        self.sizes = torch.as_tensor(sizes[questions])
+        self.starts = torch.as_tensor(starts[questions])
         # By sheet (sheets,): number of cells; r; probability that a report has the true cell; number
         # of cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)

@@ -46,7 +46,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, count
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -62,16 +62,12 @@ from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
+if TYPE_CHECKING:
+    from privot.local.networks.image_generators import Generator
+
 _MAX_IN_MEMORY = 2**20  # most reports of a release in files that are read into memory
 _WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window; its fewest batches
 _BLOCK_BYTES = 2**21  # approximate size of a block of batches, which are read at once
-
-
-class DrawsLatent(Protocol):
-    """Generator that draws its latents."""
-
-    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Draw latents (num_rows, d)."""
 
 
 class Minibatches(ABC):
@@ -81,7 +77,7 @@ class Minibatches(ABC):
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
-    def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: "Generator", num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d) with the distribution of the people in the last batch."""
         return generator.draw_latent(num_rows, rng)
 

@@ -163,12 +163,12 @@ class Paths:
         with_time = self.with_wave(time, no_reports, no_reports)
         return with_time.mean[place], with_time.covariance[:, place, place]
 
-    def step_evidence(self) -> Array:
-        """Compute the log evidence of a step at each wave but the first, against no step (T − 1,)."""
-        return self._step_evidence(self.slopes.T)
+    def step_evidence(self, slopes: Array | None = None) -> Array:
+        """Compute the log evidence of a step at each wave but the first, against no step (T − 1,).
 
-    def _step_evidence(self, slopes: Array) -> Array:
-        """Compute `step_evidence` for other slopes (K, T) of the same precisions."""
+        `slopes` (T, K) are by default those of the waves.
+        """
+        slopes = (self.slopes if slopes is None else slopes).T
         without = np.array([model.log_evidence(slopes) for model in self._posteriors])
         with_step = without[:, None, None] + np.array(self._step_gains(slopes))
         highest = with_step.max()
@@ -188,7 +188,7 @@ class Paths:
             path = self._posteriors[number].draw_prior(rng)
             noise = rng.standard_normal(path.shape)
             slopes = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
-            exceeding += float(self._step_evidence(slopes).max()) >= observed
+            exceeding += float(self.step_evidence(slopes.T).max()) >= observed
         return (exceeding + 1) / (simulations + 1)
 
 

@@ -121,6 +121,10 @@ class Trend:
     high: Array  # upper end of the band (T,)
     level: float  # level of the band, pointwise
 
+    def within(self, low: float, high: float) -> Self:
+        """Clip the band to a range."""
+        return replace(self, low=np.clip(self.low, low, high), high=np.clip(self.high, low, high))
+
 
 @dataclass(frozen=True)
 class ChangePoint:
@@ -284,9 +288,7 @@ class WaveModel(Model):
         self._require_column(column)
         name = f"mean of {column}" if value is None else f"{column} = {value}"
         trend = trend_of(name, self.drift.ratio(column, value), self.times, level)
-        if value is None:
-            return trend
-        return replace(trend, low=np.clip(trend.low, 0.0, 1.0), high=np.clip(trend.high, 0.0, 1.0))
+        return trend if value is None else trend.within(0.0, 1.0)
 
     def change_point(self, column: str, value: Any = None, *, seed: int = 0) -> ChangePoint:
         """Find the most probable sudden change of a column's distribution, with a p-value.
