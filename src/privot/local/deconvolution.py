@@ -129,8 +129,8 @@ def roughness(logs: Array) -> tuple[float, Array]:
     for axis in range(logs.ndim):
         rise = np.diff(logs, axis=axis)
         total += float((rise**2).sum())
-        edge = [(1, 1) if a == axis else (0, 0) for a in range(logs.ndim)]
-        slope -= np.diff(np.pad(rise, edge), axis=axis)
+        padding = [(1, 1) if other == axis else (0, 0) for other in range(logs.ndim)]
+        slope -= np.diff(np.pad(rise, padding), axis=axis)
     return total * scale / 2, slope * scale
 
 

@@ -252,7 +252,8 @@ class ImageCompletion:
 
     def arrays(self) -> dict[str, Array]:
         """Return the stored arrays by name."""
-        return {_COMPLETION_PREFIX + k: np.asarray(getattr(self, k)) for k in _COMPLETION_FIELDS}
+        fields = {name: np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
+        return {_COMPLETION_PREFIX + name: array for name, array in fields.items()}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
         """Draw random images (count, pixels) of frequencies above the learned ones."""

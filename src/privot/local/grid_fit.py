@@ -34,8 +34,13 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
         )
     randomizer = releases.newest.randomizer
     ((name, mechanism),) = randomizer.mechanisms.items()
-    domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
-    _require_domain(releases, name)
+    domains = [part.schema.point_column(name).domain for part in releases.parts]
+    if any(domain != domains[-1] for domain in domains):
+        raise PrivotError(
+            f"column {name!r} has other bounds in another release, so that what lies beyond them was "
+            "projected there: fit the releases apart"
+        )
+    domain = mechanism.report_domain(domains[-1])
     channel = grid_channel(releases.counts, SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str = STRENGTH
@@ -57,16 +62,6 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     }
     sampler = GridSampler(GridDensity.of(fit.weights, nodes.shape), name, randomizer)
     return LocalModel.of(releases, sampler, made_with)
-
-
-def _require_domain(releases: Releases, name: str) -> None:
-    """Raise an error if the bounds of the column differ between releases."""
-    domains = [part.schema.point_column(name).domain for part in releases.parts]
-    if any(domain != domains[-1] for domain in domains):
-        raise PrivotError(
-            f"column {name!r} has other bounds in another release, so that what lies beyond them was "
-            "projected there: fit the releases apart"
-        )
 
 
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:

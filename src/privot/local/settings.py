@@ -103,8 +103,8 @@ class FitSettings:
             default = Schedule(2_000, 200, 3e-3)
         else:
             default = Schedule(12_000, 500, 1e-3)
-        settings = {name: getattr(self, name) for name in Schedule._fields}
-        return default._replace(**{k: v for k, v in settings.items() if v is not None})
+        given = [name for name in Schedule._fields if getattr(self, name) is not None]
+        return default._replace(**{name: getattr(self, name) for name in given})
 
 
 def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:

@@ -39,10 +39,9 @@ $s = α / (α + n_c)$, so the strength is $n_c\, s/(1−s)$, clipped to between 
 and the distributions are averaged. Log-likelihood is concave in the distribution, so the average is at
 least as good as its members are on average. Differences between local maxima are mostly noise.
 
-**Steps of a fit** (`fit_classes`). Reports are counted (`counts`), numbers in several alphabets get
-curves and bumps (`curves`), settings are chosen, and the ensemble is fitted and raked. A mixture of
-split reports is raked to the columns' marginals, which are unbiased. A mixture of joint reports is raked
-towards shrunk marginals (`marginals`), because marginals estimated under independence are biased.
+**Raking** (`marginals`). A mixture of split reports is raked to the columns' marginals, which are
+unbiased. A mixture of joint reports is raked towards shrunk marginals, because marginals estimated under
+independence are biased.
 
 Privacy: everything is a function of the release, hence post-processing.
 
@@ -367,7 +366,7 @@ class _Search:
         Stop when `patience` scores in a row are out of reach of the best, or time is over.
         """
         all_settings = [prior.settings for prior in self.priors]
-        max_trials = sum(len(s.class_counts) + len(s.strengths) + 1 for s in all_settings)
+        max_trials = sum(1 + len(tried.class_counts + tried.strengths) for tried in all_settings)
         out_of_reach = 0
         for num_classes, strength in pairs:
             if scores and self.monitor.over():

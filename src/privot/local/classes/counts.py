@@ -326,9 +326,11 @@ def count_tables(
         offsets=run_starts(np.array(sizes, np.int64)),
         columns=np.repeat(np.arange(len(sizes)), sizes),
         queries=stacked,
-        factor_queries=np.array([q for f in factors for q in f.queries], np.int64),
-        factor_start=run_starts(np.array([len(f.queries) for f in factors], np.int64)),
-        gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
+        factor_queries=np.array(
+            [query for factor in factors for query in factor.queries], np.int64
+        ),
+        factor_start=run_starts(np.array([len(factor.queries) for factor in factors], np.int64)),
+        gains=np.array([factor.ratio - 1.0 for factor in factors], np.float64),
         row_start=run_starts(lengths),
         cells=cells,
         values=values,

@@ -217,9 +217,10 @@ def curves_of_numbers(
         expansion = curvature(tables, q)
         for column, line in ordered_atoms.items():
             numbers = queries_of_column[column]
-            codes_by_query = [np.arange(*tables.offsets[n : n + 2]) for n in numbers]
-            codes, law = np.hstack(codes_by_query), np.vstack([queries[n].law for n in numbers])
-            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]  # rows are padded
+            codes_by_query = [np.arange(*tables.offsets[i : i + 2]) for i in numbers]
+            codes, law = np.hstack(codes_by_query), np.vstack([queries[i].law for i in numbers])
+            # Rows of the information are padded to the largest query.
+            blocks = [expansion.information[rows, : len(rows)] for rows in codes_by_query]
             slope, information = expansion.slope[codes], scipy.linalg.block_diag(*blocks)
             curves[column] = line.fit_curve(
                 SecondOrder(law[:, line.order], q[codes], slope, information, line.hats)

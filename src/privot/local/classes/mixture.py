@@ -97,7 +97,7 @@ class LatentClasses:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of categories of each column."""
-        return tuple(len(p) for p in self.probabilities)
+        return tuple(map(len, self.probabilities))
 
     @property
     def num_classes(self) -> int:

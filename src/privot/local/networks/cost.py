@@ -328,10 +328,10 @@ class _JointChannel:
         # By sheet (sheets,): number of cells; r; probability that a report has the true cell; number
         # of cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
-        self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
-        self.true_probability = torch.tensor([m.probabilities[0] for m in mechanisms])
-        self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
+        sheets = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
+        self.ratio = torch.tensor([sheet.likelihood_ratio for sheet in sheets])
+        self.true_probability = torch.tensor([sheet.probabilities[0] for sheet in sheets])
+        self.subset_size = torch.tensor([sheet.subset_size for sheet in sheets])
         self.widest = int(self.subset_size.max())
 
     def read(self, release: Release) -> tuple[Tensor, Tensor]:
@@ -431,7 +431,7 @@ class Reports:
         """Return the reports at these indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
-            {name: None if m is None else m[index] for name, m in self.reported.items()},
+            {name: None if mask is None else mask[index] for name, mask in self.reported.items()},
             None if self.joint is None else (self.joint[0][index], self.joint[1][index]),
         )
 
@@ -443,13 +443,14 @@ class Reports:
             present = [tensor for tensor in tensors if tensor is not None]
             return torch.cat(present) if present else None
 
-        first, joints = parts[0], [part.joint for part in parts if part.joint is not None]
+        first, joint = parts[0], None
+        if first.joint is not None:
+            sheets, cells = zip(*(part.joint for part in parts if part.joint), strict=True)
+            joint = torch.cat(sheets), torch.cat(cells)
         return cls(
             {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
             {name: concatenate(part.reported[name] for part in parts) for name in first.reported},
-            (torch.cat([j[0] for j in joints]), torch.cat([j[1] for j in joints]))
-            if joints
-            else None,
+            joint,
         )
 
 

@@ -35,17 +35,10 @@ from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelih
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
+from privot.training import parallel
 from privot.training.generators import MLP, make_network, torch_generator
 from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import (
-    ALONE,
-    Group,
-    join,
-    local_device,
-    short_products,
-    threads_for,
-    wait_at_exit,
-)
+from privot.training.parallel import ALONE, Group
 from privot.training.stopping import learning
 from privot.transport import SinkhornSolver
 
@@ -54,9 +47,7 @@ _MAX_PLAIN_FEATURES = 5  # most features for which `plain` is the default loss
 _TABLE_BATCH_SIZE = 2**14  # reports per step, for the likelihood of joint reports
 _OUTPUT_GAIN = 10.0  # factor of the initial output weights, for the likelihood
 # Settings that a resumed run must share with its checkpoint.
-_IDENTITY = (
-    "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
-)  # fmt: skip
+_IDENTITY = "architecture hidden latent_dim batch_size loss tolerance max_iterations".split()
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +94,7 @@ class GeneratorSampler(Sampler):
         return sizes | {"architecture": network.architecture}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: x.cpu().numpy() for name, x in self.generator.state_dict().items()}
+        return {name: tensor.cpu().numpy() for name, tensor in self.generator.state_dict().items()}
 
     @classmethod
     def build(
@@ -124,7 +115,8 @@ class GeneratorSampler(Sampler):
         generator: Generator = network
         if shares is not None:
             generator = LabeledGenerator(head, network, torch.from_numpy(shares))
-        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
+        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        generator.load_state_dict(state)
         return cls(generator.eval(), head)
 
 
@@ -151,8 +143,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     Raises:
         PrivotError: for settings that the release, or several processes, cannot use.
     """
-    device = local_device(run.device)
-    group = join(device)
+    device = parallel.local_device(run.device)
+    group = parallel.join(device)
     head = Head(release.randomizer)
     if run.loss is not None and group.size > 1:
         raise PrivotError("loss is a function, which one process computes: start without torchrun")
@@ -188,7 +180,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
-    with threads_for(size**2), short_products() if images else nullcontext(), learning(learned):
+    products = parallel.short_products() if images else nullcontext()
+    with parallel.threads_for(size**2), products, learning(learned):
         history = train(
             generator,
             objective,
@@ -198,7 +191,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
-    wait_at_exit(group)
+    parallel.wait_at_exit(group)
     return learned(history)
 
 

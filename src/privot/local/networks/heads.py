@@ -109,7 +109,7 @@ class CosineMap:
 
     def __init__(self, domain: ImageDomain) -> None:
         self.shape = domain.shape
-        self.along, self.across = (torch.tensor(x, dtype=torch.float32) for x in domain.cosines)
+        self.along, self.across = (torch.as_tensor(part).float() for part in domain.cosines)
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Compute coefficients (n, d) of pixels (n, N)."""

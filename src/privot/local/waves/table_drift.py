@@ -92,7 +92,8 @@ class TableDrift:
 
     def at(self, time: float) -> LatentClassSampler:
         """Return the sampler of a time."""
-        return self._moved([s.coordinates.at(s.paths.at(time)[0]) for s in self.series])
+        pairs = ((column.coordinates, column.paths.at(time)[0]) for column in self.series)
+        return self._moved([coordinates.at(mean) for coordinates, mean in pairs])
 
     def with_wave(self, wave: Counts, time: float) -> Self:
         """Append a wave, expanded around the last wave's shares, then around the updated shares."""
@@ -100,8 +101,8 @@ class TableDrift:
         for _ in range(_MAX_ROUNDS):
             pairs = zip(self.series, around, strict=True)
             shares = [column.coordinates.at(u[0]) for column, u in pairs]
-            columns = zip(self.series, self.likelihoods(wave, shares), around, strict=True)
-            series = tuple(s.with_wave(time, likelihood, u[0]) for s, likelihood, u in columns)
+            rows = zip(self.series, self.likelihoods(wave, shares), around, strict=True)
+            series = tuple(column.with_wave(time, slopes, u[0]) for column, slopes, u in rows)
             before, around = around, [column.paths.mean[-1:] for column in series]
             if all(map(_settled, before, series)):
                 break
@@ -122,7 +123,7 @@ class TableDrift:
             present = ~np.isnan(middles)
             numerator, denominator = np.where(present, middles, 0.0), present.astype(np.float64)
         else:
-            codes = {code for v in values_of(value) for code in declared.find_codes(column, v)}
+            codes = {code for one in values_of(value) for code in declared.find_codes(column, one)}
             numerator = np.isin(places.codes, sorted(codes)).astype(np.float64)
             denominator = np.ones(len(numerator))
         law, repeats = self.pieces[number].law, (len(self.times), 1)
