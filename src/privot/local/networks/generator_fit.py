@@ -47,7 +47,15 @@ _MAX_PLAIN_FEATURES = 5  # most features for which `plain` is the default loss
 _TABLE_BATCH_SIZE = 2**14  # reports per step, for the likelihood of joint reports
 _OUTPUT_GAIN = 10.0  # factor of the initial output weights, for the likelihood
 # Settings that a resumed run must share with its checkpoint.
-_IDENTITY = "architecture hidden latent_dim batch_size loss tolerance max_iterations".split()
+_IDENTITY = [
+    "architecture",
+    "hidden",
+    "latent_dim",
+    "batch_size",
+    "loss",
+    "tolerance",
+    "max_iterations",
+]
 
 
 @dataclass(frozen=True, eq=False)
