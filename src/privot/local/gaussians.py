@@ -6,10 +6,10 @@ A record is a label c, of share $w_c$, and a point z on the unit sphere of $ℝ^
 $$ z' = k_c \big( m_c + P_c (A ξ + D^{1/2} η) \big), \qquad z = z' / ‖z'‖ , $$
 
 where A is q × r, D is diagonal, and $k_c$ is such that $\mathbb E ‖z'‖^2 = 1$. All classes share A and
-D, because reports are too few to estimate a covariance per class. With the mean's direction
-$h_c = m_c / ‖m_c‖$, the matrix $P_c = I − ρ_c h_c h_c^⊤$,
-$ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$, reduces the variance in the radial direction,
-which the projection to the sphere would remove anyway. So every parameter is identified.
+D, because reports are too few to estimate a covariance per class. Let $h_c = m_c / ‖m_c‖$ be the mean's
+direction, and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$. The matrix
+$P_c = I − ρ_c h_c h_c^⊤$ reduces the variance in the radial direction, which the projection to the
+sphere would remove anyway. So every parameter is identified.
 
 **Channel** (`SmoothChannel`). A report names one of several random vectors, the **candidates**. Let y be
 this candidate times √N, with N its dimension, so that its coordinates have variance 1, and let φ be the
@@ -27,17 +27,17 @@ Gaussian, so is u, and the mean of f has the same form with a wider step.
 $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) , \qquad s = a_0 + a_1 ‖z'‖^2 , $$
 
 where $a_0$ is the label's share of the squared length of the features and $a_1 = 1 − a_0$. So points z′
-are sampled by rejection: drawn, and accepted with probability proportional to Z(s), clipped at the
-99.9 % quantile of Z.
+are sampled by rejection: a point is accepted with a probability proportional to Z(s), which is clipped
+at the 99.9 % quantile of Z.
 
 **Images** (`ImageCompletion`) are completed from the d numbers v that a model draws: the lowest cosine
 coefficients, and the brightness of each color channel times the typical length of the coefficients. An
 image of the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines
 and reduces contrast. So the higher cosines are chosen in two steps:
 
-1. **texture**: they start as independent normal numbers whose standard deviation
-   $σ (1 + f_0) / (1 + f)$, with f the frequency and $f_0$ the highest learned one, continues that of the
-   learned cosines;
+1. **texture**: they start as independent normal numbers with standard deviation
+   $σ (1 + f_0) / (1 + f)$, where f is the frequency, $f_0$ the highest learned one, and σ the standard
+   deviation of the learned cosines at $f_0$;
 2. **bounds**: the image is clipped and its lowest cosines are restored, eight times in turn. These
    are alternating projections on two convex sets, the box of pixels and the images with these cosines.
 

@@ -131,11 +131,8 @@ class GridSampler(Sampler):
 def cell_shares(steps: int, spacings: int) -> Array:
     """Compute the share of each of K + 1 hats that rounds to each of N + 1 record cells (N+1, K+1).
 
-    Record cells are centered at −1 + 2j/N. A share is the integral of the hat over the cell.
-
-    Arguments:
-        steps: N.
-        spacings: K.
+    Record cells are centered at −1 + 2j/N, with N `steps`; K is `spacings`. A share is an integral of
+    the hat.
 
     Examples:
         >>> cell_shares(2, 2)
@@ -177,13 +174,10 @@ class ProductChannel(GridChannel):
         return self.matrices[0].shape[1] - 1
 
     def forward(self, weights: Array) -> Array:
-        shape = [matrix.shape[1] for matrix in self.matrices]
-        return apply_along_axes(self.matrices, weights.reshape(shape)).ravel()
+        return apply_along_axes(self.matrices, weights).ravel()
 
     def back(self, ratios: Array) -> Array:
-        transposed = [matrix.T for matrix in self.matrices]
-        shape = [matrix.shape[1] for matrix in transposed]
-        return apply_along_axes(transposed, ratios.reshape(shape)).ravel()
+        return apply_along_axes([matrix.T for matrix in self.matrices], ratios).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +190,7 @@ class BallChannel(GridChannel):
 
     def forward(self, weights: Array) -> Array:
         form = self.form
-        nodes = self._without_missing(weights).reshape((self.spacings + 1,) * form.dimension)
-        cells = apply_along_axes(self._cell_shares, nodes)
+        cells = apply_along_axes(self._cell_shares, self._without_missing(weights))
         in_window = np.maximum(self._convolve(np.pad(cells, form.radius)), 0.0).ravel()
         if form.flagged:
             in_window = np.append(in_window, weights[-1]) * self._multiplicity
@@ -281,14 +274,15 @@ class StackedChannel(GridChannel):
         return reduce(np.add, [channel.back(part) for channel, part in parts])
 
 
-def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
-    """Apply the i-th matrix along the i-th axis, for every axis."""
+def apply_along_axes(matrices: Sequence[Array], values: Array) -> Array:
+    """Apply the i-th matrix along the i-th axis of an array in C order, for every axis."""
 
     def apply_to_first(result: Array, matrix: Array) -> Array:
         # The first axis moves to the end, so axes are in order again after all matrices.
         return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
 
-    return reduce(apply_to_first, matrices, tensor)
+    shape = [matrix.shape[1] for matrix in matrices]
+    return reduce(apply_to_first, matrices, values.reshape(shape))
 
 
 def window_channel(counts: Counts, form: WindowForm, spacings: int) -> GridChannel:

@@ -64,7 +64,8 @@ class FitSettings:
             on the machine; other estimators stop with the best result so far.
 
     Raises:
-        PrivotError: for an unknown estimator, loss or architecture, or a number out of range.
+        PrivotError: for an unknown estimator, loss or architecture, or for steps, a batch size, learning
+            rate, seed or time limit out of range.
     """
 
     estimator: Estimator = "auto"

@@ -84,9 +84,8 @@ def stacked_marginals(
 ) -> Array:
     """Estimate the probabilities of all columns' pieces, stacked (pieces, 1), by maximum likelihood.
 
-    Columns without reports have the probabilities of `start`, by default equal ones. The search stops
-    when three extrapolated steps in a row change no probability by more than `tolerance`; it warns if
-    `max_iterations` steps do not suffice.
+    The search starts at `start`, by default equal probabilities. It stops when three extrapolated steps
+    in a row change no probability by more than `tolerance`, or with a warning after `max_iterations`.
 
     Raises:
         PrivotError: if there is no column.
@@ -136,8 +135,8 @@ def rake(
     """Rake a model to marginals, one array of probabilities (categories,) per column.
 
     A category of positive marginal whose probability in the model is below 1e-200 first gets its
-    marginal in every class. A warning is issued for a column whose total variation from its marginal is
-    above `tolerance` after `max_iterations`.
+    marginal in every class. Warns if a column's total variation from its marginal is above `tolerance`
+    after `max_iterations`.
     """
     raked = []
     for column, (table, marginal) in enumerate(zip(model.probabilities, marginals, strict=True)):

@@ -402,7 +402,7 @@ class _JointChannel:
 
 
 def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
-    """Sum log-probabilities (n, a) of atoms to those of codes; `codes` (codings, a) are the atoms'."""
+    """Convert log-probabilities (n, a) of atoms, whose `codes` are (codings, a), to those of codes."""
     if len(codes) == 1:
         return log
     p = log.exp()

@@ -70,11 +70,14 @@ _FACTOR_PRECISION = 1.5  # prior precision of a factor, times its initial varian
 _BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99  # default settings of the training
 _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports; limits of the steps
 _FACTORS = 16  # largest r
-# Limits of the start: share of missing points, shares times C, the part of the means' deviations that
-# shrinkage retains, the total variance within classes, and the part of the means' observed variance
-# that is not noise.
-_MIN_MISSING, _MAX_MISSING = 0.01, 0.9
-_MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN, _MIN_BETWEEN = 0.3, 0.05, 0.1, 0.6, 0.1
+# Limits of the start.
+_MIN_MISSING, _MAX_MISSING = 0.01, 0.9  # share of missing points
+_MIN_SHARE, _MIN_RETAINED = (
+    0.3,
+    0.05,
+)  # shares times C; part of the means' deviations after shrinkage
+_MIN_WITHIN, _MAX_WITHIN = 0.1, 0.6  # total variance within classes
+_MIN_BETWEEN = 0.1  # part of the means' observed variance that is not noise
 
 
 @dataclass(frozen=True)

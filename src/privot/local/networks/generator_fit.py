@@ -47,15 +47,9 @@ _MAX_PLAIN_FEATURES = 5  # most features for which `plain` is the default loss
 _TABLE_BATCH_SIZE = 2**14  # reports per step, for the likelihood of joint reports
 _OUTPUT_GAIN = 10.0  # factor of the initial output weights, for the likelihood
 # Settings that a resumed run must share with its checkpoint.
-_IDENTITY = [
-    "architecture",
-    "hidden",
-    "latent_dim",
-    "batch_size",
-    "loss",
-    "tolerance",
-    "max_iterations",
-]
+_IDENTITY = (
+    "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

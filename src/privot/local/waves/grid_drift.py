@@ -352,8 +352,7 @@ def _read_range(column: str, value: Any) -> tuple[float, float]:
 def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
     """Return hat functions (k, pieces) of the share of people below a number, with equal distances.
 
-    `numbers` (k,) have the `masses` (k,). Missing numbers are the last piece. Pieces with hardly any
-    mass are left out.
+    Missing numbers are the last piece. Pieces with hardly any of the `masses` (k,) are left out.
     """
     present = ~np.isnan(numbers)
     ranks = np.unique(numbers[present], return_inverse=True)[1]

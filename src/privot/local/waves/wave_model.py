@@ -211,8 +211,8 @@ class WaveModel(Model):
         """Guarantee of all waves together, to a person in any slot of the panel.
 
         Without a panel, a person may report in every wave. If all waves have one randomizer, each
-        counts as the smallest wave; otherwise the weakest guarantee is multiplied by the number of
-        waves. The number of waves must be fixed before the first is opened.
+        counts as the smallest; otherwise each has the weakest guarantee, and their budgets add up. The
+        number of waves must be fixed before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
         if self.base.earlier:
