@@ -102,7 +102,7 @@ class TableDrift:
             pairs = zip(self.series, around, strict=True)
             shares = [column.coordinates.at(u[0]) for column, u in pairs]
             rows = zip(self.series, self.likelihoods(wave, shares), around, strict=True)
-            series = tuple(column.with_wave(time, slopes, u[0]) for column, slopes, u in rows)
+            series = tuple(column.with_wave(time, expansion, u[0]) for column, expansion, u in rows)
             before, around = around, [column.paths.mean[-1:] for column in series]
             if all(map(_settled, before, series)):
                 break
