@@ -106,8 +106,7 @@ def fit(
         checkpoint: File for the state of the training, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint if it exists.
         progress: Callback with step, number of steps and loss, after each step or fit of classes.
-        loss: Name of a generator's loss, or a function (`privot.local.networks.steps`); by default the
-            loss of the settings.
+        loss: Loss of a generator, in place of the settings': a name, or a function (`networks.steps`).
         **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. The same
             seed gives the same model on the same machine.
 
@@ -123,9 +122,7 @@ def fit(
     run = Run(device, None if checkpoint is None else Path(checkpoint), resume, progress, loss)
     settings = settings_with(settings, keywords)
     if isinstance(release, Sums):
-        if settings != FitSettings(seed=settings.seed):
-            raise PrivotError("noisy sums have no setting but seed: leave out all others")
-        return release.learn(settings.seed)
+        return _fit_sums(release, settings)
     if times is not None:
         if resume or checkpoint is not None or loss is not None:
             raise PrivotError("waves are fitted at once: leave out checkpoint, resume and loss")
@@ -144,6 +141,13 @@ def fit(
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
+
+
+def _fit_sums(release: Sums, settings: FitSettings) -> Model:
+    """Learn from noisy sums; raise PrivotError for settings other than the seed."""
+    if settings != FitSettings(seed=settings.seed):
+        raise PrivotError("noisy sums have no setting but seed: leave out all others")
+    return release.learn(settings.seed)
 
 
 def _fit_by_estimator(

@@ -40,9 +40,8 @@ class FitSettings:
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
             are all reported as codes), `"grid"` (a density, for one column of points of at most three
-            coordinates), `"gaussian_classes"` (a Gaussian for each label, for mechanism `candidates`),
-            `"generator"` (a network, for other releases), or `"auto"`, which chooses the one that suits
-            the release.
+            coordinates), `"gaussian_classes"` (a Gaussian per label, for mechanism `candidates`),
+            `"generator"` (a network, for any other release), or `"auto"`, which chooses one of these.
         loss: Loss of a generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.networks.generator_fit`).
         steps: Number of optimizer steps; by default 12 000, for the likelihood 2 000, for images 6 000,

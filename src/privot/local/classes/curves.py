@@ -12,10 +12,9 @@ their marginals (`curvature`), and once more around the first curves.
 exceeds both its neighbors gets a free term in the logarithm, if this increases the log evidence by more
 than the logarithm of the number of atoms; then the next atom is tried.
 
-**Tails.** A smooth density may have mass where reports give no evidence of people. One person in ten
-thousand at the far end of wide bounds can double a standard deviation and halve a correlation. So a tail
-with at most half a percent of the mass is multiplied by $10^{−4}$ if this lowers the log-likelihood by
-at most half a nat.
+**Tails.** A smooth density may have mass where reports give no evidence of people; 0.01 % at the far end
+of wide bounds can double a standard deviation. So a tail with at most half a percent of the mass is
+multiplied by $10^{−4}$ if this lowers the log-likelihood by at most half a nat.
 
 **Bumps** (`Pieces`). Reports with few codes determine in which code, but not where within it, the people
 of a class are. So in class z a number in several alphabets has the distribution

@@ -234,11 +234,7 @@ class _TableChannel(Channel):
 
 
 def simulate_sets(
-    truth: Tensor,
-    num_values: Tensor,
-    size: int | Tensor,
-    true_probability: float | Tensor,
-    rng: torch.Generator,
+    truth: Tensor, num_values: Tensor, size: int | Tensor, hit: float | Tensor, rng: torch.Generator
 ) -> Tensor:
     """Draw uniform sets of codes that contain the true code with a given probability.
 
@@ -246,7 +242,7 @@ def simulate_sets(
         truth: True codes (n,).
         num_values: Size of each record's alphabet (n,).
         size: Size of the sets, one for all or one for each record (n,).
-        true_probability: Probability that a set contains the true code, one for all or (n,).
+        hit: Probability that a set contains the true code, one for all or one for each record (n,).
         rng: Seeded generator.
 
     Returns:
@@ -257,7 +253,7 @@ def simulate_sets(
     # The codes with the smallest scores are drawn: the true code is the first, or after all others.
     codes = torch.arange(scores.shape[1])
     scores[codes >= num_values[:, None]] = 3.0
-    inside = torch.rand(len(truth), generator=rng) < true_probability
+    inside = torch.rand(len(truth), generator=rng) < hit
     scores.scatter_(1, truth[:, None], torch.where(inside, -1.0, 2.0)[:, None])
     largest_size = int(size.max())
     drawn = scores.topk(largest_size, dim=1, largest=False).indices
@@ -325,12 +321,11 @@ class _JointChannel:
         self.questions = torch.as_tensor(questions)
         self.sizes = torch.as_tensor(sizes[questions])
         self.starts = torch.as_tensor(starts[questions])
-        # By sheet (sheets,): number of cells; r; probability that a report has the true cell; number
-        # of cells in a report.
+        # By sheet (sheets,): number of cells; r; probability of the true cell; cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
         sheets = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
         self.ratio = torch.tensor([sheet.likelihood_ratio for sheet in sheets])
-        self.true_probability = torch.tensor([sheet.probabilities[0] for sheet in sheets])
+        self.hit = torch.tensor([sheet.probabilities[0] for sheet in sheets])
         self.subset_size = torch.tensor([sheet.subset_size for sheet in sheets])
         self.widest = int(self.subset_size.max())
 
@@ -396,8 +391,8 @@ class _JointChannel:
         truth = codes[:, 0]
         for question in range(1, self.num_questions):
             truth = truth * self.sizes[sheet, question] + codes[:, question]
-        size, probability = self.subset_size[sheet], self.true_probability[sheet]
-        cells = simulate_sets(truth, self.num_cells[sheet], size, probability, rng)
+        size, hit = self.subset_size[sheet], self.hit[sheet]
+        cells = simulate_sets(truth, self.num_cells[sheet], size, hit, rng)
         return self._places(sheet, cells).to(sheets.device)
 
 

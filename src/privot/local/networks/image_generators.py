@@ -44,7 +44,7 @@ from torch import Tensor, nn
 
 from privot.local.networks.cost import LikelihoodCost, Reports
 from privot.local.networks.heads import Head
-from privot.local.networks.steps import Minibatches
+from privot.local.networks.steps import DrawsLatent, Minibatches
 from privot.local.settings import FitSettings
 from privot.randomizer import Randomizer, Release
 from privot.training.generators import DCGAN, MLP, Conditional, make_network
@@ -235,7 +235,7 @@ class Strata(Minibatches):
         index = rows[torch.randint(len(rows), (self._size,), generator=rng)]
         return self._reports.rows(index.to(self._device))
 
-    def latent(self, generator: Generator, num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
         # True labels are drawn given the reported label of the last batch.
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)

@@ -4,12 +4,9 @@ r"""Training steps of generators: minibatches of reports, and losses.
 
 **Batches from disk.** In every epoch the row groups are put in random order and divided into *windows*
 of several groups. The reports of a window are shuffled and divided into batches; those that do not fill
-a batch are left out of that epoch. A release is written in random order
-(`privot.randomizer.publishing`), so its row groups are uniform samples, and batches are uniform samples
-without replacement; for files in another order, a batch has reports of its window only.
-
-The k-th batch is a function of the seed and k, so a resumed run reads one window and continues bit for
-bit. Only one window and a few batches are in memory; a thread reads ahead.
+a batch are left out. A release is written in random order (`privot.randomizer.publishing`), so batches
+are uniform samples without replacement; for other files, a batch has reports of its window only. The
+k-th batch is a function of the seed and k, so a resumed run reads one window and continues bit for bit.
 
 **A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f); it
 has no access to records. A custom loss is given to `privot.fit(release, loss=…)`. `plain` is the
@@ -46,7 +43,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, count
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -62,12 +59,16 @@ from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
-if TYPE_CHECKING:
-    from privot.local.networks.image_generators import Generator
-
 _MAX_IN_MEMORY = 2**20  # most reports of a release in files that are read into memory
 _WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window; its fewest batches
 _BLOCK_BYTES = 2**21  # approximate size of a block of batches, which are read at once
+
+
+class DrawsLatent(Protocol):
+    """Generator that draws its latents."""
+
+    def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
+        """Draw latents (num_rows, d)."""
 
 
 class Minibatches(ABC):
@@ -77,7 +78,7 @@ class Minibatches(ABC):
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
-    def latent(self, generator: "Generator", num_rows: int, rng: torch.Generator) -> Tensor:
+    def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d) with the distribution of the people in the last batch."""
         return generator.draw_latent(num_rows, rng)
 

@@ -13,10 +13,9 @@ $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
 
-**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is the
-guarantee of one wave, the weakest. Waves of shuffled reports are batches, each of which is assumed to be
-opened once; no file shows it. Adjacency of `guarantee_of_all` (`privot.waves.panel`): one person's whole
-sequence of values.
+**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` holds for one
+wave, the weakest. Every wave of shuffled reports must be a batch that is opened once, which no file
+shows. Adjacency of `guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
 """
 
 import math
