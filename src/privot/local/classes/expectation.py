@@ -1,7 +1,7 @@
 r"""Expectation maximization for a mixture of product distributions, from counts of reports.
 
-In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
-$a$ (`count_tables`) has the relative likelihood
+In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. In the symbols of
+`counts`, a report with factors $a$ has the relative likelihood
 
 $$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
    t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
@@ -18,8 +18,8 @@ $$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ revea
 give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; no such step lowers $\sum n \ln L$ (Dempster,
 Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
 
-The formulas hold for columns in one alphabet; for several alphabets, probabilities of pieces are
-summed to those of codes, and expected counts of codes are distributed over pieces (`counts`).
+The formulas hold for columns in one alphabet. For several alphabets, probabilities of codes are computed
+from those of pieces, and expected counts of codes are distributed over pieces (`counts`).
 
 For reports with one factor, the probabilities of cells are first summed over classes, since the
 likelihood needs only these sums. So the cost of a report is the size of its set, and the cost of a cell
@@ -93,7 +93,7 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
 
 @compiled
 def code_probabilities(queries: Queries, p: Array) -> Array:
-    """Sum probabilities of pieces (pieces, classes) to those of codes q (codes, classes)."""
+    """Compute the probabilities q of codes (codes, classes) from those of pieces (pieces, classes)."""
     q = np.zeros((queries.starts.size - 1, p.shape[1]))
     for code in range(q.shape[0]):
         for t in range(queries.starts[code], queries.starts[code + 1]):

@@ -166,7 +166,7 @@ class Paths:
     def step_evidence(self, slopes: Array | None = None) -> Array:
         """Compute the log evidence of a step at each wave but the first, against no step (T − 1,).
 
-        `slopes` (T, K) are by default those of the waves.
+        `slopes` (T, K) are by default the slopes of the waves.
         """
         slopes = (self.slopes if slopes is None else slopes).T
         without = np.array([model.log_evidence(slopes) for model in self._posteriors])
