@@ -278,20 +278,19 @@ def test_simulated_joint_reports_have_the_mechanisms_law():
         "c": torch.log(torch.eye(8)[5:6]).expand(num, 8),
     }
     echo = model.simulate(outputs, true, torch.Generator().manual_seed(0))
-    assert (echo.sheets == true.sheets).all()
-    assert (
-        (echo.cells < model.joint.total).sum(dim=(1, 2))
-        == (true.cells < model.joint.total).sum(dim=(1, 2))
-    ).all()
+    (sheets, cells), (echo_sheets, echo_cells) = true.joint, echo.joint
+    assert (echo_sheets == sheets).all()
+    numbers = [(c < model.joint.total).sum(dim=(1, 2)) for c in (cells, echo_cells)]
+    assert (numbers[0] == numbers[1]).all()
     for sheet in range(3):  # false-alarm rate 1e-6 each
-        rows = true.sheets == sheet
+        rows = sheets == sheet
         counts = np.stack(
             [
                 np.bincount(
-                    (r.cells[rows] * torch.tensor([14, 1])).sum(dim=2).ravel().numpy(),
+                    (c[rows] * torch.tensor([14, 1])).sum(dim=2).ravel().numpy(),
                     minlength=200,
                 )
-                for r in (true, echo)
+                for c in (cells, echo_cells)
             ]
         )
         counts = counts[:, counts.sum(axis=0) > 20]

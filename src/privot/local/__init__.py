@@ -18,7 +18,7 @@ _MODULES = {
     "waves.wave_model": ("WaveModel", "fit_waves"),
 }
 __getattr__ = lazy_names(__name__, _MODULES)
-# Kinds of models, and the class of each.
+# Names of the models' classes, by kind.
 MODEL_CLASSES = {"local": "LocalModel", "local.waves": "WaveModel"}
 
 __all__ = [

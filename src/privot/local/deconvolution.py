@@ -1,8 +1,8 @@
 r"""Deconvolution on a grid: penalized maximum likelihood, and averages over penalties by evidence.
 
-**Weights.** A density $e^{g}$ at the nodes corresponds to the weights $p = v e^{g} / \sum v e^{g}$ of
-the hats (`privot.local.grid_channels`), where the volume $v$ of a hat is 1, halved for every coordinate
-at an end. Missing values have a value of g too, whose volume is the sum of all hats' volumes.
+**Weights.** A density proportional to $e^{g}$ at the nodes has the weights $p = v e^{g} / \sum v e^{g}$
+of the hats (`privot.local.grid_channels`), where the volume $v$ of a hat is 1, halved for every
+coordinate at an end. Missing values also have a value of g, whose volume is the sum of the hats'.
 
 **Fixed penalty** (`deconvolve`). With counts $n_y$ of reports and their probabilities $(A p)_y$ by the
 channel, the objective to maximize is
@@ -11,28 +11,26 @@ $$ \sum_y n_y \ln (A p)_y − \frac{λ}{2} \int |∇g|^2 . $$
 
 Deconvolution is ill-posed: the likelihood alone is maximal at spikes that fit the noise, above all where
 the density is low. The penalty on the **logarithm** admits the steep flanks of a peak, but not many
-small spikes; in the plane the penalty of a bump does not depend on its size. The strength **λ = 0.1** is
-in nats and the same for all ε and n; it was chosen on public synthetic data (`python -m studies
-reports.priors`).
+small spikes; in the plane the penalty of a bump does not depend on its width. The strength λ = 0.1, in
+nats, is the same for all ε and n; it was chosen on synthetic data (`python -m studies reports.priors`).
 
-With a reference density, learned from earlier reports, g in the penalty is the logarithm of the
-**ratio** to the reference, so the estimate equals the reference unless the reports differ from it.
+With a reference density, g in the penalty is the logarithm of the **ratio** to the reference, so the
+estimate equals the reference unless the reports contradict it.
 
-The maximum is found by a quasi-Newton method in coordinates that make the penalty nearly isotropic: the
-cosines of the grid, each divided by the root of its roughness.
+The maximum is found by a quasi-Newton method in coordinates that make the penalty nearly isotropic:
+coefficients of the grid's cosines, each multiplied by the root of the cosine's roughness.
 
 **Average over penalties** in one dimension (`average_by_evidence`). The logarithms g have a Gaussian
-prior of precision $λ \int (g^{(m)})^2$, which does not penalize polynomials below degree m, nor large
-values at the bounds. Where reports have no information, the estimate is flat for **m = 1**, and falls or
-rises exponentially for **m = 2**. For each m and λ the mode of g is found by Fisher scoring, and
-Laplace's approximation gives the **evidence**,
+prior with log density $−\frac{λ}{2} \int (g^{(m)})^2$, which penalizes neither polynomials of a degree
+below m nor large values at the bounds. Where reports have no information, the estimate is flat for
+**m = 1**, and falls or rises exponentially for **m = 2**. For each m and λ the mode of g is found by
+Fisher scoring, and Laplace's approximation gives the **evidence**,
 
 $$ \ln P(\text{reports} \mid m, λ) ≈ ℓ(\hat g) − \tfrac12 \hat g^⊤ Λ \hat g + \tfrac12 \ln \det Λ
    − \tfrac12 \ln \det (I(\hat g) + Λ) , $$
 
-where Λ is the precision of the prior and I the Fisher information of g. The densities are averaged with
-their evidence as weights, so only the orders m had to be chosen, on public synthetic data
-(`python -m studies reports.priors`).
+where Λ is the precision of the prior, ℓ the log-likelihood, and I the Fisher information of g. The
+densities are averaged with their evidence as weights. The orders m were chosen by the same study.
 
 Both fits are deterministic. Privacy: functions of the reports' counts, hence post-processing.
 
@@ -45,10 +43,11 @@ References:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -70,22 +69,23 @@ _FLOOR = 1e-300  # least density relative to its maximum, so that its logarithm 
 ORDERS = (1, 2)  # m
 _STRENGTHS = np.logspace(2, -10, 25)  # values of λ, tried in decreasing order
 _EVIDENCE_DROP = 8.0  # nats below the best evidence at which smaller λ are not tried
-_MAX_SHAPES = 128  # number of smoothest eigenvectors that span g
+_MAX_SHAPES = 128  # number of the smoothest eigenvectors of the roughness, which span g
 _FREE_STDDEV = 5.0  # prior deviation of coefficients that λ does not penalize
 _MAX_EVIDENCE_STEPS = 200
-_EVIDENCE_TOLERANCE = 1e-3  # nats expected of a step below which the ascent stops
-_MAX_CHANGE, _MIN_CHANGE = 3.0, 1e-9  # of g in a step; of coefficients, below which none is halved
+_EVIDENCE_TOLERANCE = 1e-3  # expected gain of a step, in nats, below which the ascent stops
+_MAX_CHANGE = 3.0  # largest change of g in a step
+_MIN_CHANGE = 1e-9  # change of coefficients below which a step is not halved again
 
 
 @dataclass(frozen=True, eq=False)
 class Hats:
     """Hat functions of a grid, which convert logarithms of a density to weights and back."""
 
-    volumes: Array  # of the nodes (0 outside the domain), flat, then of missing values if any
+    volumes: Array  # volumes v (weights,): of nodes, 0 outside the domain, then of missing values
 
     @classmethod
     def of(cls, nodes: NDArray[np.bool_], num_weights: int) -> Self:
-        """Build the hats of the allowed nodes, a mask (K+1, …, K+1), and of missing values, if any.
+        """Build the hats of a mask (K+1, …, K+1) of allowed nodes, and of missing values in the rest.
 
         Examples:
             >>> Hats.of(np.ones(3, bool), 4).volumes
@@ -97,12 +97,12 @@ class Hats:
         return cls(np.append(volumes, np.full(num_weights - nodes.size, volumes.sum())))
 
     def weights(self, logs: Array) -> Array:
-        """Convert logarithms of the density to weights with sum 1."""
+        """Convert logarithms g of the density (weights,), up to a constant, to weights with sum 1."""
         unnormalized = self.volumes * np.exp(logs - logs.max())
         return np.asarray(unnormalized / unnormalized.sum())
 
     def logs(self, weights: Array) -> Array:
-        """Convert weights to logarithms of the density, whose maximum is 0."""
+        """Convert weights to logarithms of the density (weights,), with maximum 0."""
         densities = weights / np.where(self.volumes > 0, self.volumes, 1.0)
         return np.asarray(np.log(np.maximum(densities / densities.max(), _FLOOR)))
 
@@ -111,13 +111,13 @@ class Hats:
 class GridFit:
     """Fitted weights, and facts of the fit."""
 
-    weights: Array  # flat weights with sum 1, as channels take them
-    steps: int  # number of steps of the ascents
+    weights: Array  # flat weights with sum 1, in the channel's order
+    steps: int  # number of steps of all ascents
     evidence: float = np.nan  # log evidence of an average over priors, up to a constant
 
 
 def roughness(logs: Array) -> tuple[float, Array]:
-    r"""Compute $\int |∇g|^2 / 2$ of g at all nodes (K+1, …, K+1), and its gradient.
+    r"""Compute $\int |∇g|^2 / 2$ and its gradient in the values g at all nodes (K+1, …, K+1).
 
     Examples:
         >>> axis = np.linspace(-1, 1, 65)
@@ -129,8 +129,8 @@ def roughness(logs: Array) -> tuple[float, Array]:
     for axis in range(logs.ndim):
         rise = np.diff(logs, axis=axis)
         total += float((rise**2).sum())
-        edge = [(1, 1) if a == axis else (0, 0) for a in range(logs.ndim)]
-        slope -= np.diff(np.pad(rise, edge), axis=axis)
+        padding = [(1, 1) if other == axis else (0, 0) for other in range(logs.ndim)]
+        slope -= np.diff(np.pad(rise, padding), axis=axis)
     return total * scale / 2, slope * scale
 
 
@@ -153,9 +153,9 @@ class _Objective:
         return np.asarray((_FREE_PRECISION + self.strength * total) ** -0.5)
 
     def _transform(self, flat: Array) -> Array:
-        """Map coordinates to logarithms; entries beyond the nodes are unchanged.
+        """Map coordinates to logarithms at the nodes; the entry of missing values is unchanged.
 
-        The map is symmetric, so it also takes gradients in the logarithms to those in coordinates.
+        The map is symmetric, so it also maps gradients in the logarithms to gradients in coordinates.
         """
         size = self._scales.size
         cosines = scipy.fft.dctn(flat[:size].reshape(self.shape), type=1, norm="ortho")
@@ -197,7 +197,7 @@ def deconvolve(
         reference: Flat weights of the reference density; by default a uniform density.
         max_steps: Most steps; 1000 by default.
         tolerance: The ascent stops after a step that gains fewer nats over all reports.
-        monitor: Time limit and interruption of the ascent.
+        monitor: Time limit and interruption of the ascent; none by default.
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     reference_logs = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
@@ -230,12 +230,12 @@ def deconvolve(
 class SmoothPrior:
     """Gaussian prior of one order m: g is a linear combination of basis functions.
 
-    The basis consists of polynomials below degree m, indicators of peaks and of weights beyond the
-    nodes, which λ does not penalize, and the smoothest eigenvectors of the roughness.
+    The basis consists of functions that λ does not penalize (polynomials of degrees below m, indicators
+    of peaks and of missing values) and of the smoothest eigenvectors of the roughness.
     """
 
     basis: Array  # basis functions as columns (weights, functions)
-    roughness: Array  # $\int (g^{(m)})^2$ of each function; 0 if λ does not penalize it
+    roughness: Array  # $\int (g^{(m)})^2$ of each function, 0 if λ does not penalize it
     free_precision: Array  # precision of the functions that λ does not penalize; 0 for the others
 
     @classmethod
@@ -244,12 +244,12 @@ class SmoothPrior:
 
         Arguments:
             order: m.
-            axis: Places of the nodes in [−1, 1], increasing (nodes,).
-            num_weights: Number of all weights, of which those of the nodes come first.
-            peaks: Nodes at which g may deviate from a smooth curve.
+            axis: Positions of the nodes in [−1, 1], increasing (nodes,).
+            num_weights: Number of weights: of the nodes, then of missing values.
+            peaks: Numbers of the nodes at which g may deviate from a smooth curve.
         """
         num_nodes = len(axis)
-        # Constants are left out, because weights do not change if a constant is added to g.
+        # Constants are left out, because adding one to g does not change the weights.
         polynomials = np.linalg.qr(np.vander(axis, order, increasing=True))[0][:, 1:]
         values, vectors = np.linalg.eigh(roughness_of(order, axis))
         values, vectors = values[order:_MAX_SHAPES], vectors[:, order:_MAX_SHAPES]
@@ -257,14 +257,16 @@ class SmoothPrior:
         beyond_nodes = ((0, num_weights - num_nodes), (0, 0))
         polynomials, vectors = np.pad(polynomials, beyond_nodes), np.pad(vectors, beyond_nodes)
         basis = np.hstack([polynomials, indicators, vectors])
-        # Polynomials have length 1 over all nodes, so their values are of order nodes^(−1/2).
+        # Columns of polynomials have length 1, so their values are of order nodes^(−1/2).
         free = np.repeat([1 / num_nodes, 1.0, 0.0], [order - 1, indicators.shape[1], len(values)])
         num_free = order - 1 + indicators.shape[1]
         return cls(basis, np.append(np.zeros(num_free), values), free / _FREE_STDDEV**2)
 
 
 def roughness_of(order: int, axis: Array) -> Array:
-    r"""Return the matrix (n, n) of $\int (g^{(m)})^2$ in the values of g at places `axis` (n,), m ≤ 2.
+    r"""Return the matrix (n, n) of $\int (g^{(m)})^2$ as a quadratic form in values of g.
+
+    The values are at n places, `axis` (n,). The order m is 1 or 2; derivatives are difference quotients.
 
     Examples:
         >>> axis = np.array([-1.0, 0.0, 0.5, 1.0])
@@ -280,41 +282,39 @@ def roughness_of(order: int, axis: Array) -> Array:
     return np.asarray((derivative.T * gaps) @ derivative)
 
 
-class Likelihood(Protocol):
-    """Log-likelihood of reports as a function of weights."""
+class Likelihood(ABC):
+    """Log-likelihood of reports as a function of k weights."""
 
-    @property
-    def hats(self) -> Hats:
-        """Hats of the weights."""
+    hats: Hats  # hats of the weights
 
+    @abstractmethod
     def value(self, weights: Array) -> float:
-        """Compute the log-likelihood, up to a constant."""
+        """Compute the log-likelihood in nats, up to a constant, for weights (k,)."""
 
+    @abstractmethod
     def slope(self, weights: Array) -> Array:
-        """Compute the gradient in the weights."""
+        """Compute the gradient (k,) in the weights."""
 
+    @abstractmethod
     def information(self, weights: Array, change: Array) -> Array:
-        """Compute the Fisher information along changes of the weights, the columns of `change`."""
+        """Compute the Fisher information (c, c) along c changes of weights, the columns of (k, c)."""
 
 
 @dataclass(frozen=True, eq=False)
-class CountLikelihood:
-    """`Likelihood` of counts of reports."""
+class CountLikelihood(Likelihood):
+    """Likelihood of counts of reports."""
 
     counts: Array  # number of people who sent each report (reports,)
-    law: Array  # A, the probability of each report in each hat (reports, weights)
+    law: Array  # A, the probability of each report given each hat (reports, weights)
     hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
-        """See `Likelihood`."""
         return float(self.counts @ np.log(self.law @ weights))
 
     def slope(self, weights: Array) -> Array:
-        """See `Likelihood`."""
         return np.asarray(self.law.T @ (self.counts / (self.law @ weights)))
 
     def information(self, weights: Array, change: Array) -> Array:
-        """See `Likelihood`."""
         moved = self.law @ change
         return np.asarray((moved.T * (self.counts.sum() / (self.law @ weights))) @ moved)
 
@@ -369,8 +369,8 @@ def average_over_priors(
 ) -> GridFit:
     """Average the fits for all priors and decreasing strengths λ, with their evidence as weights.
 
-    The ascent for each λ starts at the mode for the λ before, and takes at most `max_steps` steps. After
-    each, `monitor` tells whether to stop.
+    The ascent for each λ starts at the mode for the λ before, and takes at most `max_steps` steps; after
+    each ascent, `monitor` says whether to stop.
     """
     fits, evidence, steps = list[Array](), list[float](), 0
     for prior in priors:
@@ -398,7 +398,7 @@ def average_by_evidence(
 ) -> GridFit:
     """Fit the weights of a grid in one dimension, averaged over orders m and strengths by evidence.
 
-    `max_steps` (200 by default) and `monitor` are those of `average_over_priors`.
+    `max_steps` (by default 200) and `monitor` are described in `average_over_priors`.
     """
     num_weights, num_nodes = len(channel.back(channel.counts)), channel.spacings + 1
     law = np.stack([channel.forward(weights) for weights in np.eye(num_weights)], axis=1)

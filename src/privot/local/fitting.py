@@ -1,13 +1,13 @@
 """Fit of the distribution of clean records to their reports, by the estimator that suits the release.
 
 Tables whose columns are all reported as codes are fitted by **latent classes**, with the exact
-likelihood. One column of points with few coordinates is fitted by a density on a **grid**, also with the
-exact likelihood. Candidates of vectors and images are fitted by **Gaussian classes**, whose likelihood
-has a closed form. All other releases are fitted by a **generator** network and entropic optimal
-transport, by several processes if torchrun started them.
+likelihood. One column of points with at most three coordinates is fitted by a density on a **grid**,
+also with the exact likelihood. Vectors and images reported by mechanism `candidates` are fitted by
+**Gaussian classes**, whose likelihood has a closed form. All other releases are fitted by a
+**generator** network and entropic optimal transport, by several processes if torchrun started them.
 
 Privacy: a model is a function of the release alone, hence post-processing. It has the guarantee of the
-release, whatever is fitted and how often. The seed and the held-out reports need not be secret.
+release, however many models are fitted. The seed and the held-out reports need not be secret.
 
 `Synthesizer` offers the same fit with scikit-learn's conventions.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class FewReports(UserWarning):
-    """Warning that the reports are too few, so the model reflects mostly the estimator's assumptions."""
+    """Warning of too few reports, whose model reflects mostly the estimator's assumptions."""
 
 
-# Settings that an estimator does not use.
+# Optional settings that an estimator does not use.
 _IGNORED = {
     "latent_classes": ("steps", "batch_size", "learning_rate"),
     "grid": ("batch_size", "learning_rate"),
@@ -96,26 +96,26 @@ def fit(
     """Learn the distribution of the clean records from their privatized reports.
 
     Arguments:
-        release: The reports, or several releases of a campaign that changed its randomizer, the newest
-            last, which are fitted together (`privot.local.releases`). Maps and tables are fitted to
-            counts, and those of `privot.count` give the same model, bit for bit. Or noisy sums.
+        release: A release; or its counts (`privot.count`), which give the same model of a map or table;
+            or noisy sums; or a list of releases of a campaign that changed its randomizer, newest last,
+            which are fitted together (`privot.local.releases`).
         settings: Settings of the fit; the defaults if None.
         times: Time of each release, a number or a date, in increasing order, for waves of a population
             that drifts. The result is then a `WaveModel` (`privot.local.fit_waves`).
         device: Device of a generator: `"auto"`, `"cpu"`, `"cuda"`.
-        checkpoint: File for the state of a generator's run, saved every half minute and on Ctrl-C.
+        checkpoint: File for the state of the training, saved every half minute and on Ctrl-C.
         resume: Whether to continue from the checkpoint if it exists.
         progress: Callback with step, number of steps and loss, after each step or fit of classes.
-        loss: Loss of a generator, not the settings' one: its name, or a function (`networks.steps`).
+        loss: Loss of a generator, in place of the settings': a name, or a function (`networks.steps`).
         **keywords: Fields of the settings: `seed=3`, `estimator="generator"`, `steps=2000`. The same
             seed gives the same model on the same machine.
 
     Raises:
-        PrivotError: for settings that cannot be used, or a checkpoint of another run.
+        PrivotError: for releases or settings that cannot be used, or a checkpoint of another run.
         Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is the model so far.
 
     Warns:
-        FewReports: if they are too few to learn from, by public values; `made_with` records it.
+        FewReports: if there are too few to learn from, by the randomizer alone; `made_with` records it.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
@@ -137,14 +137,14 @@ def fit(
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
         guarantees.append(part.guarantee)  # raises an error if a batch is too small
-    weakest(*guarantees)
+    weakest(*guarantees)  # raises an error if they cannot be compared
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
 
 
 def _fit_sums(release: Sums, settings: FitSettings) -> Model:
-    """Learn from noisy sums; refuse settings of what learns from reports."""
+    """Learn from noisy sums; raise PrivotError for settings other than the seed."""
     if settings != FitSettings(seed=settings.seed):
         raise PrivotError("noisy sums have no setting but seed: leave out all others")
     return release.learn(settings.seed)
@@ -308,12 +308,12 @@ class Synthesizer(Summarized):
         """Draw synthetic records: see [`Model.sample`][privot.models.Model.sample].
 
         Raises:
-            PrivotError: before `fit`, and as the model's own.
+            PrivotError: before `fit`, or as `Model.sample`.
         """
         return self._fitted_model().sample(num_rows, seed, where)
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model's folder: see [`Model.save`][privot.models.Learned.save].
+        """Write the fitted model: see [`Model.save`][privot.models.Learned.save].
 
         Raises:
             PrivotError: before `fit`.

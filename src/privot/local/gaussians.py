@@ -1,51 +1,52 @@
 r"""Gaussian classes: a label, and given the label a Gaussian vector projected to the unit sphere.
 
-A record is a label c, of share $w_c$, and a point z of the unit sphere of $ℝ^q$
+A record is a label c, of share $w_c$, and a point z on the unit sphere of $ℝ^q$
 (`privot.mechanisms.candidates.features`). Given c, with ξ, η standard normal,
 
 $$ z' = k_c \big( m_c + P_c (A ξ + D^{1/2} η) \big), \qquad z = z' / ‖z'‖ , $$
 
 where A is q × r, D is diagonal, and $k_c$ is such that $\mathbb E ‖z'‖^2 = 1$. All classes share A and
-D, because reports are too few for a covariance of each class. The matrix $P_c = I − ρ_c h_c h_c^⊤$, with
-the mean's direction $h_c = m_c / ‖m_c‖$ and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$,
-reduces the variance in the radial direction, which the projection to the sphere would remove anyway. So
-every parameter is identified.
+D, because reports are too few to estimate a covariance per class. Let $h_c = m_c / ‖m_c‖$ be the mean's
+direction, and $ρ_c = ‖m_c‖^2 / (‖m_c‖^2 + \mathrm{tr} (A A^⊤ + D))$. The matrix
+$P_c = I − ρ_c h_c h_c^⊤$ reduces the variance in the radial direction, which the projection to the
+sphere would remove anyway. So every parameter is identified.
 
-**Channel** (`SmoothChannel`). Let y be the candidate in a report times √N, with N its dimension, so that
-its numbers have variance 1, and let φ be the record's features, $‖φ‖ = 1$. The density of y relative to
-that of all candidates depends on $u = ⟨φ, y⟩$ only (`privot.mechanisms.candidates.codebook`). It is a
-step from b to a, smoothed by the randomness of the other candidates:
+**Channel** (`SmoothChannel`). A report names one of several random vectors, the **candidates**. Let y be
+this candidate times √N, with N its dimension, so that its coordinates have variance 1, and let φ be the
+record's features, $‖φ‖ = 1$. The density of y, relative to the density of all candidates, depends only
+on the score $u = ⟨φ, y⟩$ (`privot.mechanisms.candidates.codebook`). It is a step from b to a, smoothed
+by the randomness of the other candidates:
 
 $$ f(y | φ) = b + (a − b) \, Φ\Big( \frac{u − t}{τ} \Big) , $$
 
 where t and τ are the mean and the standard deviation of the score that a candidate must exceed. If φ is
 Gaussian, so is u, and the mean of f has the same form with a wider step.
 
-**Tilt.** The closed-form likelihood ([`likelihood`][privot.local.networks.gaussian_fit]) weights a point
-z′ by
+**Tilt.** The likelihood of [the fit][privot.local.networks.gaussian_fit] weights a point z′ by
 
 $$ Z(s) = b + (a − b) \, Φ\big(−t / \sqrt{s + τ^2}\big) , \qquad s = a_0 + a_1 ‖z'‖^2 , $$
 
 where $a_0$ is the label's share of the squared length of the features and $a_1 = 1 − a_0$. So points z′
-are sampled by rejection: drawn, and accepted with probability proportional to Z(s), clipped at the
-99.9 % quantile of Z.
+are sampled by rejection: a point is accepted with a probability proportional to Z(s), which is clipped
+at the 99.9 % quantile of Z.
 
 **Images** (`ImageCompletion`) are completed from the d numbers v that a model draws: the lowest cosine
-coefficients, and the brightness of each channel times their typical length. An image of the lowest
-cosines alone is blurred and exceeds its bounds; clipping it changes these cosines and reduces contrast.
-So the higher cosines are chosen in two steps:
+coefficients, and the brightness of each color channel times the typical length of the coefficients. An
+image of the lowest cosines alone is blurred and exceeds its bounds; clipping it changes these cosines
+and reduces contrast. So the higher cosines are chosen in two steps:
 
-1. **texture**: they start as independent normal numbers whose standard deviation
-   $σ (1 + f_0) / (1 + f)$, with f the frequency and $f_0$ the highest learned one, continues that of the
-   learned cosines;
+1. **texture**: they start as independent normal numbers with standard deviation
+   $σ (1 + f_0) / (1 + f)$, where f is the frequency, $f_0$ the highest learned one, and σ the standard
+   deviation of the learned cosines at $f_0$;
 2. **bounds**: the image is clipped and its lowest cosines are restored, eight times in turn. These
    are alternating projections on two convex sets, the box of pixels and the images with these cosines.
 
-If no image within bounds has the cosines drawn, an error remains. So v is corrected before,
-$v ↦ ν_c + M (v − μ_c)$, with $ν_c$ and M such that the *completed* images approximate the learned means
-$μ_c$ and the learned covariance. They are found by iteration: images are drawn and completed, and M is
-multiplied by the optimal transport map $B^{-1/2} (B^{1/2} C B^{1/2})^{1/2} B^{-1/2}$ from their
-covariance B to the learned covariance C. The map's eigenvalues are clipped to [1/1.3, 1.3].
+If no image within bounds has the drawn cosines, an error remains. So v is corrected before completion,
+$v ↦ ν_c + M (v − μ_c)$, such that the *completed* images approximate the learned means $μ_c$ and the
+learned covariance C. The corrections $ν_c$ and M are found by iteration: images are drawn and completed,
+$ν_c$ is shifted by the error of their mean, and M is multiplied by the optimal transport map
+$B^{-1/2} (B^{1/2} C B^{1/2})^{1/2} B^{-1/2}$ from their covariance B to C. The map's eigenvalues are
+clipped to [1/1.3, 1.3].
 
 Privacy: everything is a function of the learned distribution and the schema.
 
@@ -57,13 +58,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
+from privot.local.model import Condition, Sampler
 from privot.mechanisms.candidates.codebook import ClosestCandidates
 from privot.mechanisms.candidates.features import Coordinates
 from privot.randomizer import Randomizer
@@ -72,13 +74,10 @@ from privot.schema.columns.array import ArrayColumn
 from privot.schema.domains import Array, from_unit
 from privot.schema.images import cosine_rows
 
-if TYPE_CHECKING:
-    from privot.local.model import Condition
-
 _SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # values of u at which the step is tabulated
-_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points and quantile of Z that set the ceiling
-_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # clips of an image; corrections of ν and M
-# Numbers of images from which corrections are estimated, and of all their pixels.
+_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points, and the quantile of their Z that clips Z
+_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # projections of an image; corrections of ν and M
+# Limits of the images from which corrections are estimated, and of their pixels in all.
 _MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
 _MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
@@ -154,14 +153,14 @@ class GaussianClasses:
     def draw_labels(
         self, count: int, rng: np.random.Generator, allowed: list[int] | None = None
     ) -> NDArray[np.int64]:
-        """Draw labels (count,), only from `allowed` if it is given."""
+        """Draw labels (count,), only those in `allowed` if it is given."""
         shares = self.shares
         if allowed is not None:
             shares = np.where(np.isin(np.arange(len(shares)), allowed), shares, 0.0)
         return rng.choice(len(shares), count, p=shares / shares.sum())
 
     def draw_points(self, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Draw points (n, q) of the sphere given labels (n,); a missing point is a row of NaN."""
+        """Draw points (n, q) on the sphere given labels (n,); a missing point is a row of NaN."""
         points = np.empty((len(labels), self.means.shape[1]))
         for label in np.unique(labels):
             rows = np.flatnonzero(labels == label)
@@ -170,7 +169,7 @@ class GaussianClasses:
         return points
 
     def _draw_present(self, label: int, count: int, rng: np.random.Generator) -> Array:
-        """Draw points (count, q) of a class that are not missing, by rejection."""
+        """Draw points (count, q) of a class, none missing, by rejection."""
         pilot = self._tilts(self._draw_untilted(label, _PILOT_ROWS, rng))
         ceiling = np.quantile(pilot, _CEILING_QUANTILE)
         accepted, num_accepted = [np.empty((0, self.means.shape[1]))], 0
@@ -197,9 +196,9 @@ class GaussianClasses:
 
 @dataclass(frozen=True, eq=False)
 class ImageCompletion:
-    """Completion of images from the few numbers v (d,) that a model draws of them."""
+    """Completion of images from the numbers v (d,) that a model draws."""
 
-    coordinates: Coordinates  # map between images and points of the sphere
+    coordinates: Coordinates  # map between images and points on the sphere
     texture: float  # σ
     means: Array  # learned means μ (C, d) of v in each class
     shifted: Array  # corrected means ν (C, d)
@@ -207,7 +206,7 @@ class ImageCompletion:
 
     @classmethod
     def of(cls, law: GaussianClasses, coordinates: Coordinates, rng: np.random.Generator) -> Self:
-        """Estimate the texture and the corrections for a distribution."""
+        """Estimate the texture and the corrections for the distribution `law`."""
         num_classes, size = len(law.shares), coordinates.count + coordinates.channels
         num_pixels = math.prod(coordinates.column.image_shape or ())
         num_images = min(_MAX_IMAGES, _MAX_NUMBERS // num_pixels)
@@ -216,9 +215,9 @@ class ImageCompletion:
         present, cosines = replace(law, missing=np.zeros(num_classes)), coordinates.cosines
         v = _join_v(coordinates, *coordinates.decode(present.draw_points(labels, rng)))
         means = _class_means(v, labels, num_classes)
-        lowest = v[:, : cosines.count]  # in order of frequency f, multiplied by √(1 + f)
-        highest = lowest[:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
-        texture = float(np.sqrt((highest**2).mean()))
+        lowest = v[:, : cosines.count]  # in the order of frequencies, with weights
+        last = lowest[:, -_LAST_COSINES:] / cosines.weights[-_LAST_COSINES:]
+        texture = float(np.sqrt((last**2).mean()))
         completion = cls(coordinates, texture, means, means, np.eye(size))
         learned_covariance = np.cov((v - means[labels]).T)
         for _ in range(_NUM_CORRECTIONS):
@@ -234,12 +233,12 @@ class ImageCompletion:
         return completion
 
     def images(self, points: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Complete images (n, N) in unit pixels from points of the sphere and labels (n,)."""
+        """Complete images (n, pixels), in [−1, 1], from points (n, q) on the sphere and labels (n,)."""
         v = _join_v(self.coordinates, *self.coordinates.decode(points))
         return self._complete(v, labels, rng)
 
     def _complete(self, v: Array, labels: NDArray[np.integer], rng: np.random.Generator) -> Array:
-        """Complete images (n, N) in unit pixels from v (n, d) and labels (n,)."""
+        """Complete images (n, pixels), in [−1, 1], from v (n, d) and labels (n,)."""
         corrected = self.shifted[labels] + (v - self.means[labels]) @ self.stretch.T
         lowest, scaled_brightness = np.split(corrected, [self.coordinates.count], axis=1)
         brightness = scaled_brightness / self.coordinates.typical_length
@@ -252,12 +251,12 @@ class ImageCompletion:
         return np.clip(pixels, -1.0, 1.0, out=pixels)
 
     def arrays(self) -> dict[str, Array]:
-        """Return arrays by name, for storage."""
+        """Return the stored arrays by name."""
         fields = {name: np.asarray(getattr(self, name)) for name in _COMPLETION_FIELDS}
         return {_COMPLETION_PREFIX + name: array for name, array in fields.items()}
 
     def _draw_texture(self, count: int, rng: np.random.Generator) -> Array:
-        """Draw random images (count, N) whose frequencies are all higher than the learned ones."""
+        """Draw random images (count, pixels) of frequencies above the learned ones."""
         height, width, *channels = self.coordinates.column.image_shape or ()
         depth = math.prod(channels)
         frequency = np.hypot(np.arange(height)[:, None], np.arange(width))[:, :, None]
@@ -270,40 +269,39 @@ class ImageCompletion:
 
 
 def _join_v(coordinates: Coordinates, lowest: Array, brightness: Array) -> Array:
-    """Return v (n, d) of n images with these lowest cosines and this brightness."""
+    """Join the lowest cosines and the brightness of n images to v (n, d)."""
     return np.concatenate([lowest, brightness * coordinates.typical_length], axis=1)
 
 
 def _class_means(v: Array, labels: NDArray[np.integer], num_classes: int) -> Array:
-    """Average the rows of v (n, d) in each class: (C, d)."""
+    """Return the mean (C, d) of the rows of v (n, d) in each class."""
     return np.stack([v[labels == label].mean(axis=0) for label in range(num_classes)])
 
 
 def _transport_map(source: Array, target: Array) -> Array:
-    """Return the optimal transport map between Gaussians of two covariances, eigenvalues clipped."""
+    """Return the clipped optimal transport map between Gaussians of two covariances."""
     root, inverse = _power(source, 0.5), _power(source, -0.5)
     values, vectors = np.linalg.eigh(inverse @ _power(root @ target @ root, 0.5) @ inverse)
     return np.asarray((vectors * np.clip(values, 1 / _MAX_STRETCH, _MAX_STRETCH)) @ vectors.T)
 
 
 def _power(matrix: Array, exponent: float) -> Array:
-    """Raise a covariance to a power, with a floor on its smallest variances."""
+    """Raise a covariance to a power, after raising its smallest eigenvalues to a floor."""
     values, vectors = np.linalg.eigh(matrix)
     values = np.maximum(values, _MIN_VARIANCE_RATIO * values[-1])
     return np.asarray((vectors * values**exponent) @ vectors.T)
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianSampler:
-    """Sampler of records from Gaussian classes: first a label, then a vector or an image given it."""
+class GaussianSampler(Sampler):
+    """Sampler of records from Gaussian classes: a label, then a vector or an image given the label."""
 
     law: GaussianClasses  # distribution of labels and points
     report: CandidatesReport  # report of the candidates, which names the columns
     completion: ImageCompletion | None = None  # None for vectors
     kind: ClassVar[str] = "gaussian_classes"
 
-    def records(self, num_rows: int, rng: np.random.Generator, where: "Condition") -> pa.Table:
-        """See `Sampler`."""
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         report, label = self.report, self.report.label
         labels = self.law.draw_labels(num_rows, rng, where.get(label) if label else None)
         points, column = self.law.draw_points(labels, rng), report.coordinates.column
@@ -318,19 +316,16 @@ class GaussianSampler:
         return pa.table(columns)
 
     def fields(self) -> dict[str, Any]:
-        """See `Sampler`."""
         return {"channel": asdict(self.law.channel)}
 
     def arrays(self) -> dict[str, Array]:
-        """See `Sampler`."""
         arrays = {name: np.asarray(getattr(self.law, name)) for name in _LAW_FIELDS}
         return arrays if self.completion is None else arrays | self.completion.arrays()
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "GaussianSampler":
-        """Restore the sampler that `fields` and `arrays` describe."""
+    ) -> Self:
         channel = SmoothChannel(**fields["channel"])
         law = GaussianClasses(channel, *(arrays[name] for name in _LAW_FIELDS))
         if randomizer.candidates is None:

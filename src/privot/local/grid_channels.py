@@ -1,28 +1,30 @@
-r"""Densities on a grid, and channels: counts of reports and their probabilities under such a density.
+r"""Densities on a grid, and channels, which map a density to the probabilities of reports.
 
-**Density.** A density on $[−1, 1]^d$ is multilinear between the nodes $−1 + 2k/K$, $k ∈ 0 … K$ in each
-coordinate. The weight of a node is the share of its **hat**: the product over coordinates of triangular
-densities of half-width $2/K$ (half a triangle at the ends). So the density is continuous, samples do not
-show the grid, and the probabilities of record cells are linear in the weights.
+**Density.** A density on $[−1, 1]^d$ is multilinear between the nodes $−1 + 2k/K$, $k ∈ 0 … K$, of each
+coordinate. It is a mixture of **hats**, one per node: products over coordinates of triangular densities
+of half-width $2/K$ (half a triangle at the ends). The **weight** of a node is the share of its hat. So
+the density is continuous, samples do not show the grid, and probabilities are linear in the weights.
 
 **Channels.** The counts of distinct reports are sufficient statistics, and the probabilities of reports
-are linear in the weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed. Windows that are
-balls are a convolution, computed by fast Fourier transforms; mechanisms that treat coordinates
-independently are a product of one small matrix per coordinate. Weights are flat arrays of the nodes in C
-order; if values may be missing, their share is last.
+are linear in the weights p: $P(y) = \sum_k A_{yk} p_k$. The matrix A is never formed. For windows that
+are balls its product is a convolution, computed by fast Fourier transforms; for mechanisms that treat
+coordinates independently it is a product of one small matrix per coordinate. Weights are flat arrays of
+the nodes in C order; if values may be missing, their share is last.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 import scipy
 
 from privot.core.errors import PrivotError
+from privot.local.model import Condition, Sampler
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import grid_form
@@ -41,7 +43,7 @@ class GridDensity:
     missing: float = 0.0  # share of missing values
 
     @classmethod
-    def of(cls, flat: Array, shape: tuple[int, ...]) -> "GridDensity":
+    def of(cls, flat: Array, shape: tuple[int, ...]) -> Self:
         """Build a density from flat weights, for a grid of this shape."""
         nodes = math.prod(shape)
         return cls(flat[:nodes].reshape(shape), float(flat[nodes:].sum()))
@@ -69,12 +71,12 @@ class GridDensity:
 
 
 def draw_given(
-    draw: Callable[[int], pa.Table], schema: Schema, where: Mapping[str, list[int]], num_rows: int
+    draw: Callable[[int], pa.Table], schema: Schema, where: Condition, num_rows: int
 ) -> pa.Table:
-    """Draw records of one column by rejection, `draw(num_rows)`, until enough have an allowed code.
+    """Draw records whose only column has an allowed code, by rejection from `draw(number of rows)`.
 
     Raises:
-        PrivotError: if hardly any record has one of the codes.
+        PrivotError: if hardly any record has an allowed code.
     """
     ((name, codes),) = where.items()
     accepted, drawn = [draw(0)], 0
@@ -88,18 +90,15 @@ def draw_given(
 
 
 @dataclass(frozen=True, eq=False)
-class GridSampler:
-    """Sampler of one column of points from a density on a grid."""
+class GridSampler(Sampler):
+    """Sampler of one column of points from a density on a grid; conditions are met by rejection."""
 
     density: GridDensity  # density in unit coordinates
     name: str  # name of the column
     randomizer: Randomizer  # randomizer of the column's reports
     kind: ClassVar[str] = "grid"
 
-    def records(
-        self, num_rows: int, rng: np.random.Generator, where: Mapping[str, list[int]]
-    ) -> pa.Table:
-        """See `privot.local.model.Sampler`; a condition is met by rejection."""
+    def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         if not where:
             return self._draw(num_rows, rng)
         return draw_given(lambda n: self._draw(n, rng), self.randomizer.schema, where, num_rows)
@@ -116,28 +115,24 @@ class GridSampler:
         return pa.table(column.decode_points(self.name, points))
 
     def fields(self) -> dict[str, Any]:
-        """See `privot.local.model.Sampler`."""
         return {"column": self.name}
 
     def arrays(self) -> dict[str, Array]:
-        """See `privot.local.model.Sampler`."""
         return {"weights": self.density.weights, "missing": np.array([self.density.missing])}
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, Array]
-    ) -> "GridSampler":
-        """Restore the sampler that `fields` and `arrays` describe."""
+    ) -> Self:
         density = GridDensity(arrays["weights"], float(arrays["missing"][0]))
         return cls(density, fields["column"], randomizer)
 
 
 def cell_shares(steps: int, spacings: int) -> Array:
-    """Compute the share of each hat that rounds to each of the record cells −1 + 2j/N, (N+1, K+1).
+    """Compute the share of each of K + 1 hats that rounds to each of N + 1 record cells (N+1, K+1).
 
-    Arguments:
-        steps: N.
-        spacings: K.
+    Record cells are centered at −1 + 2j/N, with N `steps`; K is `spacings`. A share is an integral of
+    the hat.
 
     Examples:
         >>> cell_shares(2, 2)
@@ -147,66 +142,55 @@ def cell_shares(steps: int, spacings: int) -> Array:
     """
     ends = np.concatenate([[0.0], np.arange(steps) + 0.5, [float(steps)]]) * (spacings / steps)
     gap = np.clip(ends[:, None] - np.arange(spacings + 1), -1.0, 1.0)
-    below = 0.5 + gap - 0.5 * gap * np.abs(gap)  # share of a whole hat below each end of a cell
+    below = 0.5 + gap - 0.5 * gap * np.abs(gap)  # share of a whole triangle below each cell end
     shares = np.diff(below, axis=0)
     return np.asarray(shares / shares.sum(axis=0))
 
 
-class GridChannel(Protocol):
+class GridChannel(ABC):
     """Counts of m distinct reports, and their probabilities as a linear function of k weights."""
 
-    @property
-    def spacings(self) -> int:
-        """K: a coordinate has K + 1 nodes."""
+    spacings: int  # K: a coordinate has K + 1 nodes
+    counts: Array  # number of people who sent each report (m,)
 
-    @property
-    def counts(self) -> Array:
-        """Number of people who sent each report (m,)."""
-
+    @abstractmethod
     def forward(self, weights: Array) -> Array:
-        """Compute the probabilities A p (m,), which are positive, of weights p (k,)."""
+        """Compute the probabilities A p (m,), all positive, for weights p (k,)."""
 
+    @abstractmethod
     def back(self, ratios: Array) -> Array:
-        """Compute $A^⊤ x$ (k,) of numbers x (m,)."""
+        """Compute $A^⊤ x$ (k,) for numbers x (m,)."""
 
 
 @dataclass(frozen=True, eq=False)
-class ProductChannel:
+class ProductChannel(GridChannel):
     """Channel of noise or windows that are independent between coordinates."""
 
-    counts: Array  # counts of all reports, flat
+    counts: Array  # counts of all reports, flat in C order
     matrices: Sequence[Array]  # for each coordinate, P(report | node) as (reports, nodes)
 
-    @property
-    def spacings(self) -> int:
-        """See `GridChannel`."""
+    @cached_property
+    def spacings(self) -> int:  # type: ignore[override]  # a field of other channels
         return self.matrices[0].shape[1] - 1
 
     def forward(self, weights: Array) -> Array:
-        """See `GridChannel`."""
-        shape = [matrix.shape[1] for matrix in self.matrices]
-        return apply_along_axes(self.matrices, weights.reshape(shape)).ravel()
+        return apply_along_axes(self.matrices, weights).ravel()
 
     def back(self, ratios: Array) -> Array:
-        """See `GridChannel`."""
-        transposed = [matrix.T for matrix in self.matrices]
-        shape = [matrix.shape[1] for matrix in transposed]
-        return apply_along_axes(transposed, ratios.reshape(shape)).ravel()
+        return apply_along_axes([matrix.T for matrix in self.matrices], ratios).ravel()
 
 
 @dataclass(frozen=True, eq=False)
-class BallChannel:
-    """Channel of windows that are balls, for values that may be missing."""
+class BallChannel(GridChannel):
+    """Channel of windows that are balls; values may be missing."""
 
-    counts: Array  # counts of all report cells, flat, then of reports of a missing value
+    counts: Array  # counts of all report cells, flat, then of reports flagged as missing, if any
     form: WindowForm  # size and probabilities of the windows
-    spacings: int  # K: a coordinate has K + 1 nodes
+    spacings: int  # see `GridChannel`
 
     def forward(self, weights: Array) -> Array:
-        """See `GridChannel`."""
         form = self.form
-        nodes = self._without_missing(weights).reshape((self.spacings + 1,) * form.dimension)
-        cells = apply_along_axes(self._cell_shares, nodes)
+        cells = apply_along_axes(self._cell_shares, self._without_missing(weights))
         in_window = np.maximum(self._convolve(np.pad(cells, form.radius)), 0.0).ravel()
         if form.flagged:
             in_window = np.append(in_window, weights[-1]) * self._multiplicity
@@ -214,7 +198,7 @@ class BallChannel:
         return outside + (form.inside - form.outside) * in_window
 
     def back(self, ratios: Array) -> Array:
-        """See `GridChannel`; windows are symmetric, so their transpose is the same convolution."""
+        # Windows are symmetric, so the transpose of their convolution is the same convolution.
         form = self.form
         weighted = ratios * self._multiplicity
         cells = self._without_missing(weighted).reshape((self._width,) * form.dimension)
@@ -226,17 +210,17 @@ class BallChannel:
         return form.outside * weighted.sum() + (form.inside - form.outside) * in_window
 
     def _without_missing(self, flat: Array) -> Array:
-        """Remove the last entry, that of missing values, if values may be missing."""
+        """Remove the entry of missing values, which is last, if values may be missing."""
         return flat[:-1] if self.form.flagged else flat
 
     @property
     def _width(self) -> int:
-        """Number of report cells per coordinate: record cells and a margin of the window's reach."""
+        """Number of report cells per coordinate: the record cells and a window's radius on each side."""
         return self.form.steps + 1 + 2 * self.form.radius
 
     @cached_property
     def _multiplicity(self) -> Array:
-        """Number of cells that each report stands for."""
+        """Number of cells that each report stands for: one, or a window's for the flag of missing."""
         cells = np.ones(self._width**self.form.dimension + self.form.flagged)
         if self.form.flagged:
             cells[-1] = len(self.form.offsets)
@@ -268,44 +252,41 @@ class BallChannel:
 
 
 @dataclass(frozen=True, eq=False)
-class StackedChannel:
-    """Channel of the reports of several releases about one density."""
+class StackedChannel(GridChannel):
+    """Channel of several releases about one density; their reports are concatenated."""
 
     channels: Sequence[GridChannel]  # the releases' channels, on the same grid
 
-    @property
-    def spacings(self) -> int:
-        """See `GridChannel`."""
+    @cached_property
+    def spacings(self) -> int:  # type: ignore[override]  # a field of other channels
         return self.channels[0].spacings
 
     @cached_property
-    def counts(self) -> Array:
-        """See `GridChannel`; reports are numbered release after release."""
+    def counts(self) -> Array:  # type: ignore[override]  # a field of other channels
         return np.concatenate([channel.counts for channel in self.channels])
 
     def forward(self, weights: Array) -> Array:
-        """See `GridChannel`."""
         return np.concatenate([channel.forward(weights) for channel in self.channels])
 
     def back(self, ratios: Array) -> Array:
-        """See `GridChannel`."""
         ends = np.cumsum([channel.counts.size for channel in self.channels])[:-1]
         parts = zip(self.channels, np.split(ratios, ends), strict=True)
         return reduce(np.add, [channel.back(part) for channel, part in parts])
 
 
-def apply_along_axes(matrices: Sequence[Array], tensor: Array) -> Array:
-    """Apply the i-th matrix along the i-th axis, for every axis."""
+def apply_along_axes(matrices: Sequence[Array], values: Array) -> Array:
+    """Apply the i-th matrix along the i-th axis of an array in C order, for every axis."""
 
     def apply_to_first(result: Array, matrix: Array) -> Array:
         # The first axis moves to the end, so axes are in order again after all matrices.
         return np.asarray(np.tensordot(result, matrix, axes=(0, 1)))
 
-    return reduce(apply_to_first, matrices, tensor)
+    shape = [matrix.shape[1] for matrix in matrices]
+    return reduce(apply_to_first, matrices, values.reshape(shape))
 
 
 def window_channel(counts: Counts, form: WindowForm, spacings: int) -> GridChannel:
-    """Build the channel of a column reported by windows; `spacings` are at most the form's steps."""
+    """Build the channel of a column reported by windows, for at most `form.steps` spacings."""
     people = counts.dense(form.num_answers())
     if form.shape == "ball":
         return BallChannel(people, form, spacings)
@@ -317,10 +298,11 @@ def window_channel(counts: Counts, form: WindowForm, spacings: int) -> GridChann
 
 
 def noise_channel(counts: Counts, form: NoiseForm, spacings: int) -> ProductChannel:
-    """Build the channel of a column reported with noise, which is counted in bins and two tails."""
+    """Build the channel of a column reported with noise, whose reports are counted in bins."""
     ((name, mechanism),) = counts.randomizer.mechanisms.items()
     dimension = mechanism.report_domain(counts.schema.point_column(name).domain).dimension
-    ends, fine = form.ends(dimension), 4 * spacings  # record cells, which approximate the integral
+    # The probability of a bin, given a hat, is summed over record cells four times as fine as the grid.
+    ends, fine = form.ends(dimension), 4 * spacings
     gap = (ends[:, None] - np.linspace(-1, 1, fine + 1)) / form.scale
     if form.distance == "manhattan":
         below = np.where(gap < 0, 0.5 * np.exp(gap), 1 - 0.5 * np.exp(-gap))
@@ -332,7 +314,7 @@ def noise_channel(counts: Counts, form: NoiseForm, spacings: int) -> ProductChan
     return ProductChannel(people, [np.maximum(law, 1e-300)] * dimension)
 
 
-# Functions that build a channel, by type of form.
+# Functions that build a channel, by the type of the mechanism's form.
 _CHANNELS: dict[type[Form], Callable[[Counts, Any, int], GridChannel]] = {
     WindowForm: window_channel,
     NoiseForm: noise_channel,
@@ -340,12 +322,12 @@ _CHANNELS: dict[type[Form], Callable[[Counts, Any, int], GridChannel]] = {
 
 
 def grid_channel(parts: Sequence[Counts], max_spacings: int) -> GridChannel:
-    """Build the channel of one column's reports, by the counts of one or more releases, on one grid.
+    """Build the channel of one column's reports from the counts of one or more releases.
 
-    It has `max_spacings` spacings, or as many as the coarsest window has steps if these are fewer.
+    The grid has `max_spacings` spacings, or as many as the coarsest window has steps if these are fewer.
     All randomizers have a `grid_form`.
     """
-    forms = [(each, grid_form(each.randomizer)) for each in parts]
+    forms = [(counts, grid_form(counts.randomizer)) for counts in parts]
     spacings = min(max_spacings, *(getattr(form, "steps", max_spacings) for _, form in forms))
-    channels = [_CHANNELS[type(form)](each, form, spacings) for each, form in forms if form]
+    channels = [_CHANNELS[type(form)](counts, form, spacings) for counts, form in forms if form]
     return channels[0] if len(channels) == 1 else StackedChannel(channels)

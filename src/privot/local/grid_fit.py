@@ -1,8 +1,9 @@
 """Fit of a density on a grid to releases of one column of points with one to three coordinates.
 
-The likelihood of window reports has no gradient, so generators cannot learn from them. For Laplace and
-Gaussian noise the grid is at least as accurate as a generator, and faster. The number of nodes grows
-exponentially with the number of coordinates, so other releases are fitted by a generator.
+Window reports can only be fitted on a grid: their likelihood is piecewise constant in the point, so it
+has no gradient that a generator could follow. For Laplace and Gaussian noise a grid is at least as
+accurate as a generator, and faster. The number of nodes grows exponentially with the number of
+coordinates, so points with more coordinates are fitted by a generator.
 """
 
 import numpy as np
@@ -33,8 +34,13 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
         )
     randomizer = releases.newest.randomizer
     ((name, mechanism),) = randomizer.mechanisms.items()
-    domain = mechanism.report_domain(randomizer.schema.point_column(name).domain)
-    _require_domain(releases, name)
+    domains = [part.schema.point_column(name).domain for part in releases.parts]
+    if any(domain != domains[-1] for domain in domains):
+        raise PrivotError(
+            f"column {name!r} has other bounds in another release, so that what lies beyond them was "
+            "projected there: fit the releases apart"
+        )
+    domain = mechanism.report_domain(domains[-1])
     channel = grid_channel(releases.counts, SPACINGS[domain.dimension])
     nodes = allowed_nodes(domain, channel.spacings)
     roughness: float | str = STRENGTH
@@ -58,18 +64,8 @@ def fit_density(releases: Releases, max_steps: int | None, monitor: FitMonitor) 
     return LocalModel.of(releases, sampler, made_with)
 
 
-def _require_domain(releases: Releases, name: str) -> None:
-    """Raise an error if the bounds of the column differ between releases."""
-    domains = [part.schema.point_column(name).domain for part in releases.parts]
-    if any(domain != domains[-1] for domain in domains):
-        raise PrivotError(
-            f"column {name!r} has other bounds in another release, so that what lies beyond them was "
-            "projected there: fit the releases apart"
-        )
-
-
 def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
-    """Return the mask (K+1, …, K+1) of grid nodes that are within one spacing of the unit domain.
+    """Return the mask (K+1, …, K+1) of nodes within one of K spacings of the unit domain.
 
     Examples:
         >>> from privot.schema import Box

@@ -1,23 +1,22 @@
-"""Model learned from a release, its sampler, and the refinement of a schema by the model of a pilot.
+"""Model of records learned from reports, and refinement of a schema by the model of a pilot.
 
-A sampler is a generator network, latent classes, a density on a grid, or Gaussian classes. Samplers can
-draw **conditionally**, given that some coded columns have one of some codes. Latent classes and
-generators draw a latent and every column given it: latents are weighted by the probability of the
-condition, and the columns are drawn from their restricted distributions. This is exact for latent
-classes; a generator draws its latents from a pool in proportion to the weights. Gaussian classes can be
-conditioned on their label, and a grid, exactly, on bins or cells of its column.
+A model's sampler is a generator network, latent classes, a density on a grid, or Gaussian classes. A
+**condition** allows only some codes of a coded column. Latent classes and generators draw a latent, then
+every column given the latent; under a condition they weight latents by its probability and restrict the
+columns' distributions. This is exact for latent classes; a generator draws latents from a pool in
+proportion to the weights. Gaussian classes can be conditioned on their label, and a grid, exactly, on
+bins or cells of its column.
 
-**Refinement** (`refine`, `pair_weights`). A campaign surveys its first people, say a fifth, with a
-schema that declares bounds only. Their model gives bins of equal mass and values that many people share,
-with which the others are surveyed. Rare categories can be merged into `other`. Pairs of columns that
-depend on each other in the model can be reported more often, other pairs less often. Both releases are
-fitted together (`privot.local.releases`), so no report is lost.
+**Refinement** (`refine`, `pair_weights`). The first people of a campaign, say a fifth, report with a
+schema that declares bounds only: the **pilot**. Its model determines bins of equal mass and frequent
+values, with which the other people report. Rare categories can be merged into `other`, and pairs of
+columns that depend on each other can be reported more often. Both releases are fitted together
+(`privot.local.releases`), so all reports are used.
 
 **Privacy review.** Adjacency and ε are unchanged: every person reports once, with one randomizer and its
 ε. The second schema and the weights of its pairs are functions of a model of the first people's
-*reports*, hence post-processing of these, and public. The records of the others are used only through
-their own reports. Who reports first must not depend on the records: the first to answer, or people drawn
-at random.
+*reports*, hence post-processing, and public. The records of other people are used only through their own
+reports. Who reports first must not depend on the records: the first to answer, or a random sample.
 
 References:
     Joseph, Kulkarni, Mao, Wu, *Locally private Gaussian estimation* (2019), for two rounds with
@@ -25,17 +24,17 @@ References:
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, load_object, require_count
-from privot.local.classes.mixture import LatentClassSampler
 from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
@@ -43,29 +42,42 @@ from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.sampling import values_of
 
+if TYPE_CHECKING:
+    from privot.local.classes.mixture import LatentClassSampler
+
 # Allowed codes by column.
 Condition = Mapping[str, list[int]]
 
-_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # records, or pixels, that are drawn at once
-_MIN_IMAGES = 64  # least records with images that are drawn at once
-_REFINE_ROWS = 100_000  # records of a model from which bins are found
-_MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, which the pilot may have missed
+_SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # most records, or pixels, drawn at once
+_MIN_IMAGES = 64  # fewest records with images drawn at once
+_REFINE_ROWS = 100_000  # records drawn from a model to determine bins
+_MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, since the pilot may have missed it
 _MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
 
 
-class Sampler(Protocol):
+class Sampler(ABC):
     """Distribution of records that can be sampled and stored."""
 
     kind: ClassVar[str]
 
+    @abstractmethod
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
-        """Draw records that satisfy a condition."""
+        """Draw records that satisfy a condition, or raise PrivotError if the sampler cannot."""
 
+    @abstractmethod
     def fields(self) -> dict[str, Any]:
         """Return the plain values that restore the sampler, together with the arrays."""
 
+    @abstractmethod
     def arrays(self) -> Mapping[str, NDArray[Any]]:
         """Return the arrays of the sampler by name."""
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    ) -> Self:
+        """Restore the sampler of a randomizer's records from its fields and arrays."""
 
 
 # Classes of samplers by kind, imported on use, because only networks need PyTorch.
@@ -124,7 +136,7 @@ class LocalModel(Model):
         *earlier, newest = releases.randomizers
         if earlier:
             parts = releases.parts
-            promises = [{"guarantee": str(each.guarantee), "reports": len(each)} for each in parts]
+            promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in parts]
             made_with = made_with | {"promises": promises}
         return cls(sampler, newest, made_with, earlier=tuple(earlier))
 
@@ -136,10 +148,10 @@ class LocalModel(Model):
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of the release, by post-processing; the weakest one of several releases."""
-        alone = [{"reports": self.made_with.get("num_reports", 1)}]
-        counts = [each["reports"] for each in self.made_with.get("promises", alone)]
-        pairs = zip((*self.earlier, self.randomizer), counts, strict=True)
-        return weakest(*(each.batch_guarantee(count) for each, count in pairs))
+        only_promise = {"reports": self.made_with.get("num_reports", 1)}
+        promises = self.made_with.get("promises", [only_promise])
+        pairs = zip((*self.earlier, self.randomizer), promises, strict=True)
+        return weakest(*(made_by.batch_guarantee(promise["reports"]) for made_by, promise in pairs))
 
     def summary(self) -> dict[str, object]:
         return super().summary() | {"estimator": self.made_with["estimator"]}
@@ -158,7 +170,7 @@ class LocalModel(Model):
             "sampler": {"kind": self.sampler.kind} | self.sampler.fields(),
             "made_with": self.made_with,
             "randomizer": json.loads(self.randomizer.to_json()),
-            "earlier": [each.to_json() for each in self.earlier],
+            "earlier": [randomizer.to_json() for randomizer in self.earlier],
         }
 
     def arrays(self) -> Mapping[str, NDArray[Any]]:
@@ -175,18 +187,17 @@ class LocalModel(Model):
 
 
 def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed: int = 0) -> Schema:
-    """Return the model's schema with new bins of equal mass for numbers and dates.
+    """Return a pilot's schema with new bins of equal mass for numbers and dates.
 
     Arguments:
-        model: Model of a pilot's release, fitted by `privot.fit`.
-        num_codes: Approximate number of bins and spikes of each number.
-        rarest: Categories with a smaller share in the model are merged into `other`, in columns that
-            declare `other`. Samples of later models have `other` in their place.
+        model: Model of the pilot, fitted by `privot.fit`.
+        num_codes: Approximate number of bins and frequent values (spikes) of each number, 2 … 1000.
+        rarest: Share below which a category is merged into `other`, in columns that declare `other`.
         seed: Seed of the records that are drawn from the model.
 
     Raises:
-        PrivotError: if `model` is not a model of a release, `rarest` is not in [0, 1), or a rule names
-            a merged category.
+        PrivotError: if `model` is not a model of a release, `num_codes` or `rarest` (in [0, 1)) is out
+            of range, or a rule names a merged category.
     """
     if not isinstance(model, LocalModel):
         raise PrivotError(
@@ -204,24 +215,24 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
 
 
 def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
-    r"""Compute weights of pairs of columns for `weight_pairs`, from their dependence in a pilot's model.
+    r"""Weight pairs of columns by their dependence in a pilot's model, for `randomizer.weight_pairs`.
 
-    $w_{ij} = 0.1 + 0.9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is the total variation between the
-    pair's joint table and the product of its marginals, and the bar is a mean over pairs. The weights
-    have mean 1; all are 1 if the model shows no dependence.
+    The weight of columns i and j is $w_{ij} = 0.1 + 0.9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is
+    the total variation between their joint table and the product of its marginals, and the bar is the
+    mean over pairs. Weights have mean 1; all are 1 if the model shows no dependence.
 
     Raises:
         PrivotError: if `model` is not a model of a table whose columns are all reported as codes.
     """
-    sampler = model.sampler if isinstance(model, LocalModel) else None
-    if not isinstance(sampler, LatentClassSampler):
+    if not isinstance(model, LocalModel) or model.sampler.kind != "latent_classes":
         raise PrivotError(
             "model is not of a table whose columns are all reported as codes: give what privot.fit made "
             "of a pilot's joint reports"
         )
+    classes = cast("LatentClassSampler", model.sampler).classes
     names, squares = list(model.schema.coded), {}
     for i, j in combinations(range(len(names)), 2):
-        table = sampler.classes.marginal((i, j))
+        table = classes.marginal((i, j))
         product = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
         total_variation = np.abs(table - product).sum() / 2
         squares[names[i], names[j]] = float(total_variation**2)

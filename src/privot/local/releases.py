@@ -1,19 +1,19 @@
 """Releases that are fitted together, from a campaign that changed its randomizer.
 
 Bins, categories, ε, mechanisms and the number of reported columns may change, and columns may be added.
-Each report has the likelihood of the randomizer that drew it. The model has the newest schema.
+A report has the likelihood given by the randomizer that drew it. The model has the newest schema.
 
-**Guarantees.** Each person has the guarantee of the randomizer with which they reported; the weakest of
-these holds for everybody. A person who reported with two randomizers has spent both budgets, which
+**Guarantees.** Each person has the guarantee of the randomizer that they reported with; the weakest
+guarantee holds for everybody. A person who reported with two randomizers has spent both budgets, which
 cannot be detected here: a campaign must survey new people after the change, or state the sum.
 
-**Assumption**: the people of all releases are samples of one population. If it changes between the
-releases, the model is a mixture of both populations.
+**Assumption**: the people of all releases are samples of one population. If the population changes
+between releases, the model is a mixture of the populations.
 
-**Atoms** of a column are the coarsest partition of its values that refines every alphabet in which it is
-reported. Releases may code a column differently, and one release may report it in several alphabets. Two
-values in the same atom have the same code in every alphabet, so no report distinguishes them. If a
-column has one alphabet, its atoms are the codes. An atom of a number or date is an interval or a point.
+**Atoms.** A column may be reported in several alphabets, by one release or by releases that code it
+differently. Its atoms are the coarsest partition of its values that refines all these alphabets. Values
+in one atom have the same code in every alphabet, so no report distinguishes them. If a column has one
+alphabet, its atoms are the codes. An atom of a number or date is an interval or a point.
 """
 
 from collections.abc import Sequence
@@ -35,20 +35,20 @@ from privot.schema.domains import Array
 from privot.schema.sampling import draw_within
 
 Reports = Release | Counts
-_MAX_TRIES = 100  # draws of an integer until it is none of the points
+_MAX_TRIES = 100  # most draws of an integer that must be none of the points
 
 
 class Coding(NamedTuple):
     """Codes of a column's atoms in one alphabet."""
 
     codes: Codes  # codes of the atoms (a,)
-    size: int  # number of codes
+    size: int  # size of the alphabet
 
 
 class ReportedColumn(NamedTuple):
     """Column as one release reports it."""
 
-    column: CodedColumn  # as the release's schema declares it
+    column: CodedColumn  # the column as the release's schema declares it
     jointly: bool  # True in joint reports, which use all codings; others use the column's alphabet
 
     @property
@@ -64,11 +64,11 @@ class ReportedColumn(NamedTuple):
 
     @property
     def atoms(self) -> Codes:
-        """Codes (alphabets, a) of the atoms of these alphabets alone."""
+        """Codes (alphabets, a) of the atoms, if no other release reports the column."""
         return self.column.atoms[1] if self.jointly else np.arange(self.column.alphabet.size)[None]
 
     def codings(self, codes: Codes) -> tuple[Coding, ...]:
-        """Return the coding in each alphabet of atoms with these codes (alphabets, a)."""
+        """Return the coding in each alphabet, given the atoms' codes (alphabets, a)."""
         sizes = [alphabet.size for alphabet in self.alphabets]
         return tuple(map(Coding, codes, sizes))
 
@@ -80,7 +80,7 @@ class LineCells:
     Arguments:
         low: Lower end (a,) of each cell; NaN for a missing value.
         high: Upper end (a,) of each cell; equal to `low` for a point.
-        integer: Whether numbers are integers; those that are points belong to no interval.
+        integer: Whether numbers are integers; a point is excluded from the interval around it.
 
     Examples:
         >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
@@ -102,7 +102,7 @@ class LineCells:
 
     @cached_property
     def points(self) -> Array:
-        """Numbers that are cells by themselves, in increasing order."""
+        """Numbers that are cells of their own, in increasing order."""
         return np.unique(self.low[self.high == self.low])
 
     @cached_property
@@ -115,13 +115,16 @@ class LineCells:
         return np.asarray(np.maximum(high - low - inside, 1.0))
 
     def ends(self, masses: Array) -> Array:
-        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes)."""
+        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes).
+
+        Symbols are those of `privot.schema.sampling`.
+        """
         order, widths = self.in_order, self.widths[:, None]
         ends = np.ones((2, *masses.shape))
         if len(order) < 2:
             return ends
         density = np.maximum(masses[order] / widths, 1e-300)
-        below, above = density[:-1], density[1:]  # on both sides of each inner edge
+        below, above = density[:-1], density[1:]  # left and right of each inner edge
         edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
         edge = np.minimum(edge, 2 * np.minimum(below, above))
         left, right = np.empty_like(density), np.empty_like(density)
@@ -137,13 +140,9 @@ class LineCells:
         masses: Array,
         rng: np.random.Generator,
     ) -> Array:
-        """Draw a number (n,) in each of `cells`, by the density of its class; NaN where missing.
+        """Draw numbers (n,) within `cells` (n,), by the densities of `classes` (n,); NaN where missing.
 
-        Arguments:
-            cells: Cell (n,) of each number.
-            classes: Class (n,) of each number.
-            masses: Mass of every cell in every class (a, classes).
-            rng: Generator of the draws.
+        The masses of every cell in every class are `masses` (a, classes).
         """
         ends = self.ends(masses)
         low, width = self.low[cells], (self.high - self.low)[cells]
@@ -164,23 +163,23 @@ class LineCells:
 class Atoms:
     """Atoms of one column."""
 
-    codings: tuple[tuple[Coding, ...], ...]  # those of each release; empty if it has no such column
+    codings: tuple[tuple[Coding, ...], ...]  # by release; empty if a release lacks the column
     codes: Codes  # code of each atom in the newest schema (a,)
     cells: LineCells | None = None  # intervals and points of the atoms of a number or date
 
     @classmethod
     def of(cls, name: str, by_release: Sequence[ReportedColumn | None]) -> Self:
-        """Find the atoms of a column, given how each release reports it; the newest is the last."""
-        reported = [each for each in by_release if each is not None]
+        """Find the atoms of a column, given how each release reports it, newest last."""
+        reported = [column for column in by_release if column is not None]
         newest = reported[-1].column
         newest_codes, codes_by_release = _distinct_codes(name, reported)
         cells = None
         if newest.is_number:
-            alphabets = [alphabet for each in reported for alphabet in each.alphabets]
+            alphabets = [alphabet for column in reported for alphabet in column.alphabets]
             bins = cast("list[Bins]", [*alphabets, newest.alphabet])
             cells = _intersect(bins, np.concatenate([*codes_by_release, newest_codes[None]]))
-        remaining = iter(codes_by_release)  # of the releases that report the column
-        codings = (() if each is None else each.codings(next(remaining)) for each in by_release)
+        remaining = iter(codes_by_release)
+        codings = [column.codings(next(remaining)) if column else () for column in by_release]
         return cls(tuple(codings), newest_codes, cells)
 
 
@@ -189,10 +188,10 @@ def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Code
     if len(reported) == 1:
         codes = reported[0].atoms
         return codes[0], [codes]  # the first alphabet is the schema's
-    newest = reported[-1].column
-    values = pa.table(newest.common_values(name, [each.column for each in reported[:-1]]))
-    # Atoms are the distinct columns of codes, sorted by the newest codes, then by the newest release's.
-    newest_first = [each.encode(name, values) for each in reported[::-1]]
+    *earlier, newest = [release.column for release in reported]
+    values = pa.table(newest.common_values(name, earlier))
+    # Atoms are the distinct columns of the codes in all alphabets (rows), sorted by the newest schema's.
+    newest_first = [release.encode(name, values) for release in reported[::-1]]
     codes = np.concatenate([newest.encode_codes(name, values)[None], *newest_first])
     starts = np.cumsum([1, *map(len, newest_first[:-1])])
     (newest_codes,), *newest_first = np.split(np.unique(codes, axis=1), starts)
@@ -200,10 +199,10 @@ def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Code
 
 
 def _intersect(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
-    """Intersect the intervals of codes (alphabets, atoms), clipped to the bounds of the last alphabet.
+    """Intersect the intervals of atoms' codes (alphabets, a), clipped to the last alphabet's bounds.
 
-    Outer bins are unbounded, because they contain the values beyond the bounds. Atoms beyond the bounds
-    of the last alphabet become points at a bound, to which it projects their values.
+    Outer bins are unbounded, because they contain the values beyond the bounds. An atom beyond the
+    bounds of the last alphabet becomes a point at a bound.
     """
     low, high = np.full(codes.shape[1], -np.inf), np.full(codes.shape[1], np.inf)
     for bins, bin_codes in zip(alphabets, codes, strict=True):
@@ -220,7 +219,7 @@ def _intersect(alphabets: Sequence[Bins], codes: Codes) -> LineCells:
 
 
 def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
-    """Return the low and high ends (codes,) of all codes; equal for spikes, NaN for missing values."""
+    """Return the low and high ends (codes,) of codes; equal for spikes, NaN for a missing value."""
     edges = np.array(bins.edges)
     edges[[0, -1]] = -np.inf, np.inf
     points = [*bins.spikes, *[np.nan] * bins.nullable]
@@ -229,9 +228,8 @@ def _ends_of_codes(bins: Bins) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Releases:
-    """One or more releases, or counts of releases, that are fitted together, the newest last."""
+    """One or more releases, or their counts; the newest is last, and has the columns of all others."""
 
-    # Every column of an earlier one is in the newest, of the same kind.
     parts: tuple[Reports, ...]
 
     def __post_init__(self) -> None:
@@ -240,10 +238,10 @@ class Releases:
 
     @classmethod
     def of(cls, given: Reports | Sequence[Reports]) -> Self:
-        """Validate one release or a list of releases, or their counts.
+        """Validate a release, its counts, or a list of these.
 
         Raises:
-            PrivotError: if something else is given, or releases cannot be combined.
+            PrivotError: for another object, or releases that cannot be combined.
         """
         parts = given if isinstance(given, list | tuple) else (given,)
         for part in parts or [None]:
@@ -257,15 +255,15 @@ class Releases:
 
     @property
     def newest(self) -> Reports:
-        """The last release, whose schema the model has."""
+        """Newest release, whose schema the model has."""
         return self.parts[-1]
 
     @cached_property
     def counts(self) -> tuple[Counts, ...]:
-        """Counts of the releases, all that maps and tables are fitted to.
+        """Counts of the releases, which are sufficient statistics of maps and tables.
 
         Raises:
-            PrivotError: if reports cannot be counted, or releases share some.
+            PrivotError: if reports cannot be counted, or two releases share reports.
         """
         counts = tuple(part if isinstance(part, Counts) else count(part) for part in self.parts)
         require_disjoint(counts)
@@ -278,7 +276,7 @@ class Releases:
 
     @property
     def randomizers(self) -> tuple[Randomizer, ...]:
-        """Randomizers of the releases, the newest last."""
+        """Randomizers of the releases, newest last."""
         return tuple(part.randomizer for part in self.parts)
 
     def __len__(self) -> int:
@@ -286,7 +284,7 @@ class Releases:
 
     @property
     def all_coded(self) -> bool:
-        """True if every column is reported as a code, so that counts of reports are sufficient."""
+        """True if every column is reported as a code."""
         return all(randomizer.all_coded for randomizer in self.randomizers)
 
     @property
@@ -299,7 +297,7 @@ class Releases:
         return "latent_classes" if self.all_coded else "generator"
 
     def only(self, estimator: str) -> Release:
-        """Return the only release; raise an error if there are several, for the named estimator."""
+        """Return the only release, whose single reports an estimator needs; refuse any other input."""
         if len(self.parts) > 1:
             raise PrivotError(
                 f"estimator {estimator!r} learns from one release, {len(self.parts)} are given: tables "
@@ -316,13 +314,13 @@ class Releases:
     def atoms(self) -> dict[str, Atoms]:
         """Atoms of each coded column of the newest release."""
         return {
-            name: Atoms.of(name, [_reported_column(each, name) for each in self.randomizers])
+            name: Atoms.of(name, [_reported_column(made_by, name) for made_by in self.randomizers])
             for name in self.schema.coded
         }
 
 
 def _require_comparable(number: int, schema: Schema, newest: Schema) -> None:
-    """Raise an error if the records or columns of an earlier release are not those of the newest."""
+    """Raise an error if the newest schema lacks the unit or a column of an earlier release."""
     if schema.unit != newest.unit:
         raise PrivotError(
             f"release {number} has one record per {schema.unit}, the last one per "

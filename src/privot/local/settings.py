@@ -40,28 +40,31 @@ class FitSettings:
     Arguments:
         estimator: `"latent_classes"` (a mixture of product distributions, for tables whose columns
             are all reported as codes), `"grid"` (a density, for one column of points of at most three
-            coordinates), `"gaussian_classes"` (a Gaussian for each label, for candidates),
-            `"generator"` (a network trained by steps, for other releases), or `"auto"`, which chooses
-            the first of these that suits the release.
+            coordinates), `"gaussian_classes"` (a Gaussian per label, for mechanism `candidates`),
+            `"generator"` (a network, for any other release), or `"auto"`, which chooses one of these.
         loss: Loss of a generator: `"plain"`, `"self_corrected"`, `"likelihood"`, or `"auto"` (see
             `privot.local.networks.generator_fit`).
         steps: Number of optimizer steps; by default 12 000, for the likelihood 2 000, for images 6 000,
-            for Gaussian classes ten passes over the reports. For a grid the most steps of the ascent:
-            by default 1 000, and in one dimension 200 for each strength of the penalty.
+            for Gaussian classes ten passes over the reports, but 300 … 3000. For a grid, the maximum
+            number of ascent steps: by default 1 000; in one dimension, 200 for each penalty strength.
         batch_size: Number of reports, and of generated records, in a step; by default 500, for the
-            likelihood 200, for images 250, for labeled images 128.
+            likelihood 200, for images 250, for labeled images 128, for Gaussian classes 2 000.
         learning_rate: Peak learning rate of Adam; by default 1e-3, for the likelihood and images 3e-3,
-            for labeled images 2.5e-3.
-        averaging: Decay of the moving average of the weights.
+            for labeled images 2.5e-3, for Gaussian classes 1e-2.
+        averaging: Decay, in [0, 1), of the moving average of a generator's weights.
         latent_dim: Dimension of the latent; by default the number of features, clipped to 4 … 16.
         hidden: Widths of the generator's hidden layers, or a DCGAN's channels.
         architecture: Network of a generator of images: `"mlp"`, `"dcgan"`, or the latter without batch
             normalization, `"dcgan_unnormalized"`.
         tolerance: Marginal error at which a batch's transport problem counts as solved.
-        max_iterations: Most Sinkhorn iterations per step.
-        seed: Seed of initial weights, batches, latents, held-out reports.
+        max_iterations: Maximum number of Sinkhorn iterations per step.
+        seed: Seed of initial weights, batches, latents and held-out reports, 0 or more.
         minutes: Time limit in minutes. Training then plans as many steps as fit, so its result depends
             on the machine; other estimators stop with the best result so far.
+
+    Raises:
+        PrivotError: for an unknown estimator, loss or architecture, or for steps, a batch size, learning
+            rate, seed or time limit out of range.
     """
 
     estimator: Estimator = "auto"
@@ -93,24 +96,24 @@ class FitSettings:
         object.__setattr__(self, "seed", require_seed(self.seed))
 
     def schedule(self, loss: str = "plain", images: bool = False, labels: bool = False) -> Schedule:
-        """Return the settings of the schedule, with defaults for the loss and the kind of records."""
+        """Return the schedule; what is not set has defaults for the loss and for (labeled) images."""
         if images:
             default = Schedule(6_000, 128, 2.5e-3) if labels else Schedule(6_000, 250, 3e-3)
         elif loss == "likelihood":
             default = Schedule(2_000, 200, 3e-3)
         else:
             default = Schedule(12_000, 500, 1e-3)
-        settings = {name: getattr(self, name) for name in Schedule._fields}
-        return default._replace(**{k: v for k, v in settings.items() if v is not None})
+        given = [name for name in Schedule._fields if getattr(self, name) is not None]
+        return default._replace(**{name: getattr(self, name) for name in given})
 
 
 def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
-    """Return the settings, or the default ones, with the fields that keywords name replaced.
+    """Return the settings (by default `FitSettings()`) with fields replaced by keywords.
 
     Raises:
         PrivotError: for a keyword that is no setting, or a value that cannot be used.
     """
-    known = [each.name for each in fields(FitSettings)]
+    known = [field.name for field in fields(FitSettings)]
     for name in keywords:
         if name not in known:
             raise PrivotError(f"{name} is no setting of a fit: use one of {', '.join(known)}")
@@ -119,13 +122,13 @@ def settings_with(settings: FitSettings | None, keywords: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True)
 class Run:
-    """Options of the execution of a fit, and a custom loss: see `privot.local.fitting.fit`."""
+    """How a fit is executed, and its custom loss: see `privot.local.fitting.fit`."""
 
     device: str = "cpu"  # "auto", "cpu", "cuda", or "cuda:1" and so on
     checkpoint: Path | None = None  # file for the state of the run
     resume: bool = False  # whether to continue from the checkpoint
     progress: Progress | None = None  # callback after every step
-    loss: "StepLoss | None" = None  # loss of a step, which replaces the loss of the settings
+    loss: "StepLoss | None" = None  # custom loss, which replaces the loss of the settings
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):

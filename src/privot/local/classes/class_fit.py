@@ -4,45 +4,44 @@ r"""Fit of latent classes to releases of tables: EM, cross-validated settings, a
 
 $$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z . $$
 
-The prior is Dirichlet: for every column of every class it adds α pseudo-counts, distributed as the
-column's maximum-likelihood marginal $m_c$, and for every class one pseudo-count. An EM step adds these
-to the expected counts and normalizes, which never lowers the objective. The objective has many maxima,
-and with many classes they fit noise, so the number of passes is a setting too (early stopping).
+The prior is a Dirichlet distribution. For every column of every class it has α pseudo-counts (the
+**strength**), distributed as the column's maximum-likelihood marginal $m_c$; for every class it has one
+pseudo-count. An EM step adds these to the expected counts and normalizes, which never lowers the
+objective. The objective has many maxima, and with many classes they fit noise, so the number of EM steps
+(**passes**) is a setting too (early stopping).
 
 **Cross-validation** (`choose_trials`). Reports are private already, so held-out reports cost no privacy.
 Up to five disjoint tenths of the people are held out in turn (fewer for large releases). The score of a
-setting is the mean gain in log-likelihood of a held-out report over independence. The marginals $m_c$
-are estimated from the training reports of each fold alone: if held-out reports entered them, the bias at
-small ε would exceed the gain from modeling dependence.
+setting is the mean log-likelihood of held-out reports minus its value under independence. The marginals
+$m_c$ are estimated from each fold's training reports alone: otherwise the bias at small ε would exceed
+the gain from modeling dependence.
 
-For each kind of prior (`Prior`), the number of classes is increased until two scores in a row are out of
-reach of the best; then the strength is varied at the best number, and then the number around it at a
-better strength. The number of passes is chosen by early stopping, the same for all folds. Where
-dependence is obvious, two folds are used instead of five, and later priors are tried only with numbers
-near the best so far. If the best score is less than two standard errors above 0, the reports show no
-dependence, and one class is used. All settings whose scores are within three standard errors (of the
-paired difference over reports) of the best are retained, since the best among them is not known.
+For each kind of prior (`Prior`), the number of classes is increased until two scores in a row are
+clearly below the best. Then the strength is varied for the best number, then the number for the best
+strength. The number of passes is chosen by early stopping, the same for all folds. If dependence is
+obvious, two folds are used instead of five, and later priors are tried only with numbers near the best
+so far. If the best score is less than two standard errors above 0, the reports show no dependence, and
+one class is used. All settings whose scores are within three standard errors of the best (of the paired
+difference over reports) are retained, since their order is not known.
 
 **Relevance** (`relevance`). A single strength is too small for columns that are independent of the
-others, whose classes learn noise, and too large for columns that determine the class. So every column
-gets a factor of its own. In a fit of a few classes, its tables $p_c(·|z)$ are shrunk towards their
-marginal,
+others, whose tables fit noise, and too large for columns that determine the class. So the strength of
+every column has its own factor. In a fit of a few classes, the column's tables $p_c(·|z)$ are shrunk
+towards its marginal,
 
 $$ (1 − s)\, p_c(v|z) + s\, m_c(v) , $$
 
-and s is averaged with the likelihood of held-out reports as weights; its maximum would be unstable where
-they have little information. A prior of α people among $n_c$ in a class shrinks by $s = α / (α + n_c)$,
-so the strength is $n_c\, s/(1−s)$, clipped to between one person and a thousand.
+and s is averaged over a grid with the likelihood of held-out reports as weights; the most likely s would
+be unstable for little information. A prior of α people among $n_c$ in a class shrinks by
+$s = α / (α + n_c)$, so the strength is $n_c\, s/(1−s)$, clipped to between one and a thousand people.
 
 **Ensemble** (`fit_ensemble`). Every retained setting is fitted to all reports from several starts,
 and the distributions are averaged. Log-likelihood is concave in the distribution, so the average is at
 least as good as its members are on average. Differences between local maxima are mostly noise.
 
-**Steps of a fit** (`fit_classes`). Reports are counted (`counts`), numbers in several alphabets get
-curves and bumps (`curves`), settings are chosen, and the ensemble is fitted and raked. A mixture of
-split reports is raked to the columns' own marginals, which are unbiased. A mixture of joint reports is
-raked towards shrunk marginals (`marginals`): marginals under independence would be biased if columns of
-a report depend on each other.
+**Raking** (`marginals`). A mixture of split reports is raked to the columns' marginals, which are
+unbiased. A mixture of joint reports is raked towards shrunk marginals, because marginals estimated under
+independence are biased.
 
 Privacy: everything is a function of the release, hence post-processing.
 
@@ -70,17 +69,17 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.training import FitMonitor
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # of the fit from which relevance is estimated
-_RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # folds, each of one in ten people
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # settings of the fits that relevance is estimated by
+_RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # each fold holds out one in ten people
 _MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
 _MAX_FOLDS, _HELD_OUT_PARTS = 5, 10  # each fold holds out one in ten people
-_SIGNIFICANT = 2.0  # standard errors above 0 from which on dependence is accepted
+_SIGNIFICANT = 2.0  # standard errors by which the best score must exceed 0
+_MIN_NATS = 2.0  # nats by which the held-out reports' total gain must exceed 0
 _FEW_FOLDS, _OBVIOUS = 2, 15.0  # two folds are used if a first score exceeds 15 standard errors
 _SCOUT_CLASSES = 4  # number of classes of that first score
-_MIN_NATS = 2.0  # least total gain of the held-out reports at which dependence is accepted
 _MIN_HELD_OUT = 20_000  # number of held-out people for which one fold suffices
-_FIRST_START = 100  # offset of the seeds of final fits, so that they differ from those of folds
+_FIRST_START = 100  # added to the starts of final fits, so that their seeds differ from the folds'
 _HEAVY = 0.6  # share of the people in one interval above which the fit warns
 
 
@@ -89,16 +88,16 @@ class LatentClassSettings:
     """Settings that cross-validation tries, and its stopping rules.
 
     Raises:
-        PrivotError: if a number is not positive.
+        PrivotError: if a number is not positive, or `reach` is negative.
     """
 
     class_counts: tuple[int, ...] = (2, 4, 8, 16, 24, 32)  # increasing; 1 is always tried
     # Values of α; the first is used while the number of classes is chosen.
     strengths: tuple[float, ...] = (1.0, 0.3, 3.0, 10.0)
     starts: int = 3  # fits of each retained setting
-    reach: float = 3.0  # standard errors by which a retained setting is at most below the best
-    max_passes: int = 150  # most EM steps; the best number up to it is chosen
-    check_every: int = 5  # EM steps between evaluations on the held-out reports
+    reach: float = 3.0  # standard errors by which a retained setting may be below the best
+    max_passes: int = 150  # most passes; the best number up to it is chosen
+    check_every: int = 5  # passes between evaluations on the held-out reports
     patience: int = 3  # evaluations without improvement after which a setting's fit ends
 
     def __post_init__(self) -> None:
@@ -122,13 +121,13 @@ RELEVANCE_SETTINGS = LatentClassSettings(class_counts=(4, 8, 16, 24, 32), streng
 
 @dataclass(frozen=True)
 class Trial:
-    """Setting with its best number of passes, and its score."""
+    """Setting of a fit, with its best number of passes and its score."""
 
     num_classes: int
     strength: float  # α
-    passes: int  # EM steps
-    gain: float  # over independence, in nats per held-out report
-    standard_error: float  # of the gain
+    passes: int  # number of passes
+    gain: float  # score: gain over independence, in nats per held-out report
+    standard_error: float  # standard error of the gain
     prior: int = 0  # index in the list of priors
 
 
@@ -139,14 +138,14 @@ INDEPENDENCE = Trial(num_classes=1, strength=1.0, passes=0, gain=0.0, standard_e
 class Prior:
     """Dirichlet prior centered on the marginals, and the settings to try with it."""
 
-    factors: Array  # factors of the strength for each piece (pieces, 1), equal within a column
+    factors: Array  # factor of the strength for each piece (pieces, 1), the same within a column
     settings: LatentClassSettings
 
 
 def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
     """Estimate the factor of the prior's strength for each column, repeated for its pieces (pieces, 1).
 
-    All factors are 1 if no report is about two columns, since reports then do not show dependence.
+    All factors are 1 if no report is about two columns, since dependence is not identified then.
     """
     if not tables.has_pairs:
         return np.ones_like(marginals)
@@ -176,7 +175,7 @@ def relevance(tables: CountTables, marginals: Array, seed: int) -> Array:
 
 
 def describe_dependence(trials: Sequence[Trial]) -> str:
-    """Describe the dependence that held-out reports show, given the settings to average, best first."""
+    """Describe in words the gain of the best trial, the first one, on held-out reports."""
     best = trials[0]
     if best.num_classes == 1:
         return "independence: the reports show no dependence"
@@ -193,19 +192,20 @@ def fit_classes(
     """Fit a model whose sampler is a mixture of product distributions.
 
     Arguments:
-        releases: The reports.
+        releases: Releases whose columns are all reported as codes.
         seed: Seed of the starts and of cross-validation.
         monitor: Progress, time limit and interruption of the fit; none by default.
         trials: Settings to average; by default chosen by cross-validation.
     """
+    monitor = monitor or FitMonitor()
     atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
     places, laws = zip(*map(place_mass_points, columns, atoms, pieces), strict=True)
-    tables = count_tables(groups, [each.shares.size for each in pieces], queries)
-    curved = any(each.curve is not None for each in pieces)
+    tables = count_tables(groups, [part.shares.size for part in pieces], queries)
+    curved = any(part.curve is not None for part in pieces)
     split = all(randomizer.joint is None for randomizer in releases.randomizers)
-    start = np.concatenate([each.shares for each in pieces])[:, None]
+    start = np.concatenate([part.shares for part in pieces])[:, None]
     marginals = stacked_marginals(tables, start=start, tolerance=1e-5 if curved else 1e-7)
     factors = relevance(tables, marginals, seed)
     if curved:
@@ -213,13 +213,14 @@ def fit_classes(
     else:
         priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
     if trials is None:
-        trials = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
+        trials = choose_trials(tables, marginals, priors, seed, monitor)
     dependence = describe_dependence(trials)
     mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
     if split:
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
-        orders = [np.zeros(0, int) if each.cells is None else each.cells.in_order for each in atoms]
+        cells = [column_atoms.cells for column_atoms in atoms]
+        orders = [np.zeros(0, int) if line is None else line.in_order for line in cells]
         mixture = shrink_marginals(mixture, tables, queries, orders)
     sampler = LatentClassSampler(mixture.refined(laws), places, releases.schema)
     made_with = {
@@ -236,14 +237,14 @@ def fit_classes(
 
 def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
     """Fit latent classes to other reports, with the settings that were chosen for `model`."""
-    trials = [Trial(**each) for each in model.made_with["averaged"]]
+    trials = [Trial(**trial) for trial in model.made_with["averaged"]]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which the fit of `model` has issued
+        warnings.simplefilter("ignore")  # the fit of `model` has issued the same warnings
         return fit_classes(releases, seed, trials=trials)
 
 
 def warn_of_heavy_atoms(model: LocalModel) -> None:
-    """Warn if most people are in one interval of a number, within which reports show nothing."""
+    """Warn if most people are in one interval of a number, within which reports do not distinguish."""
     sampler = cast("LatentClassSampler", model.sampler)
     for index, (name, column) in enumerate(sampler.schema.coded.items()):
         cells = sampler.places[index].cells
@@ -265,15 +266,14 @@ def warn_of_heavy_atoms(model: LocalModel) -> None:
 def choose_trials(
     tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
 ) -> tuple[Trial, ...]:
-    """Choose the settings to average, best first; `INDEPENDENCE` alone if none is clearly better."""
+    """Choose the trials to average, best first; only `INDEPENDENCE` if none is clearly better."""
     folds = _folds(tables, marginals, seed) if tables.has_pairs else []
     if not folds:
         return (INDEPENDENCE,)
     few_folds = folds[:_FEW_FOLDS]
-    scout = _Search(few_folds, priors, 0, seed, monitor).cross_validate(
-        _SCOUT_CLASSES, priors[0].settings.strengths[0]
-    )
-    obvious = scout.trial.gain > _OBVIOUS * scout.trial.standard_error
+    scout_search = _Search(few_folds, priors, 0, seed, monitor)
+    scout = scout_search.cross_validate(_SCOUT_CLASSES, priors[0].settings.strengths[0]).trial
+    obvious = scout.gain > _OBVIOUS * scout.standard_error
     scores: list[_Score] = []
     for prior in range(len(priors)):
         near = _best(scores).trial.num_classes if scores and obvious else None
@@ -291,7 +291,7 @@ def choose_trials(
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """Reports of one fold of cross-validation."""
+    """Training and held-out reports of one fold of cross-validation."""
 
     training: CountTables
     held_out: CountTables
@@ -301,15 +301,15 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class _Score:
-    """Trial, and the gains of the held-out reports, whose mean is its gain."""
+    """Trial, and the gains of single reports, whose mean is the trial's gain."""
 
     trial: Trial
     gains: Array  # gain of every distinct held-out report of all folds (reports,)
-    people: Array  # number of people who sent each (reports,)
+    people: Array  # number of people who sent each report (reports,)
 
 
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
-    """Split the reports into one to five folds, fewer the more people there are."""
+    """Create one to five folds of the reports, fewer for more people; `start` has the marginals."""
     tenth = tables.counts.sum() / _HELD_OUT_PARTS
     count = int(np.clip(np.ceil(_MIN_HELD_OUT / max(tenth, 1.0)), 1, _MAX_FOLDS))
     rng, folds = np.random.default_rng([seed, 0]), []
@@ -341,7 +341,7 @@ class _Search:
         class_counts = [count for count in settings.class_counts if count > 1]
         if near is not None:
             class_counts = _neighbors(class_counts, int(np.searchsorted(class_counts, near)))
-        # The first prior is tried whatever the time, so that there is a score.
+        # The first prior is tried even if time is over, so that there is a score.
         if not class_counts or (self.prior > 0 and self.monitor.over()):
             return []
         scores: list[_Score] = []
@@ -353,8 +353,8 @@ class _Search:
             self._try_in_turn([(best_count, strength) for strength in strengths], scores, 1)
         best_strength = _best(scores).trial.strength
         if best_strength != base:
-            beside = _neighbors(class_counts, class_counts.index(best_count))
-            pairs = [(count, best_strength) for count in beside if count != best_count]
+            neighbors = _neighbors(class_counts, class_counts.index(best_count))
+            pairs = [(count, best_strength) for count in neighbors if count != best_count]
             self._try_in_turn(pairs, scores, 2)
         return scores
 
@@ -363,25 +363,25 @@ class _Search:
     ) -> None:
         """Score `pairs` of a number of classes and a strength in turn, and append to `scores`.
 
-        It ends when `patience` scores in a row are out of reach of the best, or time is over.
+        Stop when `patience` scores in a row are out of reach of the best, or time is over.
         """
-        settings = [prior.settings for prior in self.priors]
-        max_trials = sum(len(each.class_counts) + len(each.strengths) + 1 for each in settings)
+        all_settings = [prior.settings for prior in self.priors]
+        max_trials = sum(1 + len(tried.class_counts + tried.strengths) for tried in all_settings)
         out_of_reach = 0
         for num_classes, strength in pairs:
             if scores and self.monitor.over():
                 break
             score = self.cross_validate(num_classes, strength)
             scores.append(score)
-            steps_left = max(0, max_trials - len(scores)) + settings[0].starts
+            steps_left = max(0, max_trials - len(scores)) + all_settings[0].starts
             self.monitor.step(steps_left, loss=-_best(scores).trial.gain)
-            within = _within(settings[self.prior].reach, score, _best(scores))
+            within = _within(all_settings[self.prior].reach, score, _best(scores))
             out_of_reach = 0 if within else out_of_reach + 1
             if out_of_reach == patience:
                 break
 
     def cross_validate(self, num_classes: int, strength: float) -> _Score:
-        """Fit one setting to all folds, and stop when their mean held-out gain stops growing."""
+        """Score one setting: fit it to all folds until their mean held-out gain stops growing."""
         people = np.concatenate([fold.held_out.counts for fold in self.folds])
         prior = self.priors[self.prior]
         every = prior.settings.check_every
@@ -412,7 +412,7 @@ class _Search:
 
 
 def _neighbors(numbers: list[int], place: int) -> list[int]:
-    """Return the numbers at a place and at the places before and after it."""
+    """Return the number at a place of a list, and those before and after it."""
     return numbers[max(place - 1, 0) : place + 2]
 
 
@@ -421,7 +421,7 @@ def _best(scores: list[_Score]) -> _Score:
 
 
 def _within(reach: float, score: _Score, best: _Score) -> bool:
-    """Return True if `score` is at most `reach` standard errors below `best` (paired difference)."""
+    """Return True if `score` is at most `reach` standard errors of the difference below `best`."""
     mean, error = _mean_and_error(best.gains - score.gains, best.people)
     return mean <= reach * error
 
@@ -439,9 +439,9 @@ def fit_ensemble(
     priors: Sequence[Prior],
     trials: Sequence[Trial],
     seed: int,
-    monitor: FitMonitor | None,
+    monitor: FitMonitor,
 ) -> LatentClasses:
-    """Fit every trial's setting to all reports from several starts, and average the mixtures."""
+    """Fit the setting of every trial to all reports from several starts, and average the mixtures."""
 
     def fit_start(trial: Trial, start: int) -> tuple[Array, Array]:
         initial = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START + start)
@@ -452,11 +452,10 @@ def fit_ensemble(
     for trial in trials:
         count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
         starts += [(trial, start) for start in range(count)]
-    if monitor and monitor.over():
+    if monitor.over():
         starts = starts[:1]
     models: list[LatentClasses] = []
     for p, weights in map_threads(fit_start, starts):
-        if monitor:
-            monitor.step(len(starts) - len(models) - 1)
+        monitor.step(len(starts) - len(models) - 1)
         models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)

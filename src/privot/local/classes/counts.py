@@ -2,11 +2,12 @@ r"""Likelihoods of counted reports (`privot.randomizer.reports.counts`), in flat
 
 | word | meaning |
 |---|---|
-| piece | element of a column's distribution that is estimated: an atom, or a bump over atoms |
-| query | a column in one of its alphabets, whose codes are unions or mixtures of pieces |
+| piece | component of a column's distribution: an atom (`privot.local.releases`) or a bump (`curves`) |
+| query | a column in one of its alphabets |
 | cell | a code of a query, or a combination of codes of several queries |
-| factor | likelihoods of the answers to one query, or to several at once; its rows are the answers |
-| report | one answer to each of some factors, of different columns |
+| answer | what is reported about one query, or about several jointly |
+| factor | table of the likelihoods of answers (rows) to the same queries, given the cells |
+| report | one or more independent answers, about different columns |
 | group | all reports about the same queries |
 
 **Likelihood.** The likelihood of an answer $y$ given a cell $v$ is written relative to its least likely
@@ -17,23 +18,22 @@ $$ f(y | v) = c(y)\,(1 + (r−1)\,A_{yv}), \qquad 0 ≤ A_{yv} ≤ 1 ≤ r . $$
 $c(y)$ does not depend on the cell and drops out of every estimate. For frequency oracles
 $A = 1[v ∈ S_y]$ indicates the set of supported cells: one cell for randomized response ($r = e^ε$), w
 cells for subset selection ($r = e^ε$), the bits that are on for unary encoding
-($r = p(1−q)/(q(1−p))$). For binned Laplace noise and windows over bins, A has fractions. EM
-(`expectation`) reads this form as a mixture: with some probability the answer is uninformative, else it
-reveals a cell with probability proportional to $A_{y·}$.
+($r = p(1−q)/(q(1−p))$). For binned Laplace noise and windows over bins, A has values between 0 and 1. EM
+(`expectation`) uses this form as a mixture: with some probability the answer is uninformative, otherwise
+it reveals a cell with probability proportional to $A_{y·}$.
 
-**Groups** (`count_releases`). Reports about the same queries form a group. Joint reports have one factor
-over the product of their queries, whose cells are numbered in C order (the last column fastest). Split
-reports have one factor per column; with many columns nearly all are distinct.
-`count_tables` concatenates the groups in flat arrays for compiled loops and merges equal reports.
+**Groups** (`count_releases`). Joint reports have one factor over the product of their queries, whose
+cells are numbered in C order (the last query fastest). Split reports have one factor per column; with
+many columns nearly all reports are distinct. `count_tables` concatenates the groups in flat arrays for
+compiled loops, and merges equal reports.
 
-**Pieces** are atoms (`privot.local.releases`) or bumps over atoms (`curves`), with shares p. The matrix
-$G_{kv}$ of a query has the probability of code k given piece v, which is 0 or 1 if pieces are atoms. The
-probabilities of codes are $q = G p$. Expected counts S of codes are distributed over pieces by their
-posterior probabilities,
+**Pieces.** The matrix $G_{kv}$ of a query has the probability of code k given piece v, which is 0 or 1
+if pieces are atoms. If pieces have the shares p, the probabilities of codes are $q = G p$. In class z,
+expected counts S of codes are distributed over pieces by their posterior probabilities,
 
 $$ S_{vz} = p_{vz} \sum_{\text{queries}} \sum_k G_{kv} S_{kz} / q_{kz} . $$
 
-This is an EM step as well, in which the piece is missing data like the code, with posterior
+This is an EM step too: the piece is missing data like the code, with the posterior
 $G_{kv} p_{vz} / q_{kz}$ given the code, so the likelihood never falls. The product of pieces is never
 formed: three columns of 100 atoms each cost no more than their alphabets.
 
@@ -67,7 +67,7 @@ class Query(NamedTuple):
     """Column in one of its alphabets."""
 
     column: int  # number of the column
-    law: Array  # probability of each code given each piece of the column, G (codes, pieces)
+    law: Array  # G, the probability of each code given each piece of the column (codes, pieces)
 
     @classmethod
     def of_codes(cls, column: int, codes: Ints, size: int) -> Query:
@@ -81,19 +81,19 @@ class Queries(NamedTuple):
     sizes: Ints  # (queries,) number of codes of each query
     offsets: Ints  # (queries+1,) number of each query's first code
     pieces: NDArray[np.int32]  # pieces in which a code has positive probability, code after code
-    shares: Array  # that probability
+    shares: Array  # probability of the code in each of these pieces
     starts: Ints  # (codes+1,) start of each code's entries in `pieces` and `shares`
 
     @classmethod
     def of(cls, sizes: Sequence[int], queries: Sequence[Query]) -> Queries:
-        """Stack queries about columns with these numbers of pieces.
+        """Stack queries about columns, whose numbers of pieces are `sizes`.
 
         Examples:
             >>> stacked = Queries.of([3], [Query(0, np.array([[1, 0.5, 0], [0, 0.5, 1]]))])
             >>> stacked.pieces.tolist(), stacked.shares.tolist(), stacked.starts.tolist()
             ([0, 1, 1, 2], [1.0, 0.5, 0.5, 1.0], [0, 2, 4])
         """
-        num_codes = np.array([len(each.law) for each in queries], np.int64)
+        num_codes = np.array([len(query.law) for query in queries], np.int64)
         first_piece = run_starts(np.array(sizes, np.int64))
         laws = [(query.column, scipy.sparse.csr_array(query.law)) for query in queries]
         pieces = [law.indices + first_piece[column] for column, law in laws]
@@ -107,7 +107,7 @@ class Queries(NamedTuple):
 
 
 def run_starts(lengths: Ints) -> Ints:
-    """Return the starts of consecutive runs with these lengths (n,), and the end of the last (n+1,)."""
+    """Return the starts of consecutive runs of given lengths (n,), and the last one's end (n+1,)."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
@@ -115,19 +115,21 @@ def run_starts(lengths: Ints) -> Ints:
 class Factor:
     """Likelihoods of the distinct answers to the same queries."""
 
-    queries: tuple[int, ...]  # numbers of the queries: of the columns, if each has one alphabet
+    queries: tuple[int, ...]  # numbers of the queries; numbers of columns, if each has one alphabet
     shape: tuple[int, ...]  # sizes of the queries' alphabets; cells are numbered in C order
-    likelihood: Any  # A, sparse or dense, shape (answers, cells), with entries from 0 to 1
-    ratio: float  # finite likelihood ratio r ≥ 1 of a cell with A = 1 to a cell with A = 0
+    likelihood: Any  # A, sparse or dense, with entries from 0 to 1 (answers, cells)
+    ratio: float  # r, finite and at least 1
 
 
 @dataclass(frozen=True, eq=False)
 class ReportGroup:
     """Counts of all reports about the same queries."""
 
-    factors: tuple[Factor, ...]  # of a report's independent answers, about other columns each
-    answers: NDArray[np.int32]  # row of each factor's likelihood, shape (distinct reports, factors)
-    counts: Array  # people who sent each report, whole numbers, shape (distinct reports,)
+    factors: tuple[
+        Factor, ...
+    ]  # factors of a report's independent answers, about different columns
+    answers: NDArray[np.int32]  # row of each factor in each distinct report (reports, factors)
+    counts: Array  # number of people who sent each distinct report, whole numbers (reports,)
 
     @property
     def queries(self) -> tuple[int, ...]:
@@ -138,7 +140,7 @@ class ReportGroup:
 def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     """Return the queries and groups of all reports of one or several releases.
 
-    Columns are numbered as in `releases.atoms`, and pieces are atoms.
+    Columns are numbered in the order of `releases.atoms`, and pieces are atoms.
     """
     names = list(releases.atoms)
     queries, groups = list[Query](), list[ReportGroup]()
@@ -161,7 +163,7 @@ def report_groups(counts: Counts, first: int = 0) -> list[ReportGroup]:
 
 
 def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[ReportGroup]:
-    """Return a group with one factor for each sheet."""
+    """Return a group with one factor for each sheet (set of queries)."""
     groups = []
     for (sheet,), (sets, people) in sorted(counts.groups.items()):
         shape, queries = joint.design.shape(sheet), joint.design.numbers(sheet, first)
@@ -173,11 +175,11 @@ def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[Report
 
 
 class SplitAnswers(NamedTuple):
-    """Distinct answers about one column, and their ranks in each group of reports about it."""
+    """Distinct answers about one column, and the answer in each report, by group."""
 
-    form: CodeForm
-    answers: Answers  # (d, w), sorted
-    ranks: dict[Key, Ints]  # rank of each report's answer (reports,), by key of the group
+    form: CodeForm  # likelihood of the answers
+    answers: Answers  # sorted distinct answers (d, w)
+    ranks: dict[Key, Ints]  # number of each report's answer (reports,), by key of the group
 
 
 def split_answers(counts: Counts) -> list[SplitAnswers]:
@@ -191,11 +193,12 @@ def split_answers(counts: Counts) -> list[SplitAnswers]:
     columns = []
     for number, (name, declared) in enumerate(counts.randomizer.schema.coded.items()):
         form = cast(CodeForm, counts.randomizer.mechanisms[name].form(declared))
-        own = parts.get(number, {})
-        rows = np.concatenate([np.zeros((0, form.width), np.int32), *own.values()])
-        places, ranks = distinct_rows(rows)
-        by_key = np.split(ranks, np.cumsum([len(part) for part in own.values()])[:-1])
-        columns.append(SplitAnswers(form, rows[places], dict(zip(own, by_key, strict=False))))
+        answers_by_key = parts.get(number, {})
+        rows = np.concatenate([np.zeros((0, form.width), np.int32), *answers_by_key.values()])
+        first_places, ranks = distinct_rows(rows)
+        ends = np.cumsum([len(answers) for answers in answers_by_key.values()])[:-1]
+        ranks_by_key = dict(zip(answers_by_key, np.split(ranks, ends), strict=False))
+        columns.append(SplitAnswers(form, rows[first_places], ranks_by_key))
     return columns
 
 
@@ -206,10 +209,8 @@ def _split_groups(counts: Counts, first: int) -> list[ReportGroup]:
     for number, (form, answers, _) in enumerate(columns):
         likelihood = form.shares(answers)
         factors.append(Factor((first + number,), likelihood.shape[1:], likelihood, form.ratio))
-    groups = []
-    for key in sorted(
-        counts.groups, key=lambda key: [column in key for column in range(len(columns))]
-    ):
+    groups, numbers = [], range(len(columns))
+    for key in sorted(counts.groups, key=lambda key: [number in key for number in numbers]):
         rows = np.stack([columns[column].ranks[key] for column in key], axis=1).astype(np.int32)
         people = counts.groups[key].people.astype(np.float64)
         groups.append(ReportGroup(tuple(factors[column] for column in key), rows, people))
@@ -224,10 +225,10 @@ class CountTables(NamedTuple):
     factors, each as a run of (factor, row) pairs. The last start is the end of the last run.
     """
 
-    sizes: Ints  # (columns,) numbers of pieces
+    sizes: Ints  # (columns,) number of pieces of each column
     offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
     columns: Ints  # (pieces,) column of each piece
-    queries: Queries  # codes in terms of pieces
+    queries: Queries  # probabilities of codes given pieces
     factor_queries: Ints  # queries of each factor, factor after factor
     factor_start: Ints  # (factors+1,) into factor_queries
     gains: Array  # (factors,) r − 1
@@ -238,14 +239,14 @@ class CountTables(NamedTuple):
     single_rows: Ints  # row of each report with one factor
     single_report: Ints  # number of each report with one factor
     multi_start: Ints  # start of each report's run in multi_factors and multi_rows
-    multi_factors: Ints  # factors of the reports with several, report after report
+    multi_factors: Ints  # factors of the reports with several factors, report after report
     multi_rows: Ints  # row of each of these factors
     multi_report: Ints  # number of each report with several factors
-    counts: Array  # (reports,) people who sent each report
+    counts: Array  # (reports,) number of people who sent each report
 
     @property
     def has_pairs(self) -> bool:
-        """True if any report is about several columns; otherwise only marginals are identified."""
+        """True if a report is about several columns; otherwise only marginals are identified."""
         widths = np.diff(self.factor_start)
         return bool(self.multi_report.size or (widths[np.diff(self.single_start) > 0] > 1).any())
 
@@ -273,11 +274,11 @@ class CountTables(NamedTuple):
         )
 
     def held_out(self, folds: int, parts: int, rng: np.random.Generator) -> list[CountTables]:
-        """Draw `folds` disjoint samples of the people, each with one in `parts` of them."""
-        left, samples = self.counts.astype(np.int64), []
+        """Draw `folds` disjoint samples of the people, each with about one in `parts` of them."""
+        remaining, samples = self.counts.astype(np.int64), []
         for fold in range(folds):
-            drawn = rng.binomial(left, 1 / (parts - fold))
-            left = left - drawn
+            drawn = rng.binomial(remaining, 1 / (parts - fold))
+            remaining = remaining - drawn
             samples.append(self.with_counts(drawn.astype(np.float64)))
         return samples
 
@@ -303,8 +304,8 @@ def count_tables(
     Arguments:
         groups: Groups of reports.
         sizes: Number of pieces of each column.
-        queries: Queries of `groups`; by default one per column, whose codes are its pieces.
-        merge: Whether to merge equal reports; otherwise all stay in their order.
+        queries: Queries that the groups number; by default one per column, whose codes are its pieces.
+        merge: Whether to merge equal reports; otherwise reports keep their order.
 
     Raises:
         PrivotError: if a factor's shape contradicts `sizes`.
@@ -314,33 +315,35 @@ def count_tables(
     stacked = Queries.of(sizes, queries)
     factors, blocks = _merge_groups(groups, stacked.sizes, merge)
     lengths, cells, values = _stack_rows(factors)
-    singles = [each for each in blocks if each.factors.size == 1]
-    singles.sort(key=lambda each: int(each.factors[0]))
-    multis = [each for each in blocks if each.factors.size > 1]
+    singles = [block for block in blocks if block.factors.size == 1]
+    singles.sort(key=lambda block: int(block.factors[0]))
+    multis = [block for block in blocks if block.factors.size > 1]
     singles_per_factor = np.zeros(len(factors), np.int64)
-    for each in singles:
-        singles_per_factor[each.factors] += len(each.rows)
+    for block in singles:
+        singles_per_factor[block.factors] += len(block.rows)
     return CountTables(
         sizes=np.array(sizes, np.int64),
         offsets=run_starts(np.array(sizes, np.int64)),
         columns=np.repeat(np.arange(len(sizes)), sizes),
         queries=stacked,
-        factor_queries=np.array([q for f in factors for q in f.queries], np.int64),
-        factor_start=run_starts(np.array([len(f.queries) for f in factors], np.int64)),
-        gains=np.array([f.ratio - 1.0 for f in factors], np.float64),
+        factor_queries=np.array(
+            [query for factor in factors for query in factor.queries], np.int64
+        ),
+        factor_start=run_starts(np.array([len(factor.queries) for factor in factors], np.int64)),
+        gains=np.array([factor.ratio - 1.0 for factor in factors], np.float64),
         row_start=run_starts(lengths),
         cells=cells,
         values=values,
         single_start=run_starts(singles_per_factor),
-        single_rows=_concatenate([each.rows.ravel() for each in singles]),
-        single_report=_concatenate([each.reports for each in singles]),
+        single_rows=_concatenate([block.rows.ravel() for block in singles]),
+        single_report=_concatenate([block.reports for block in singles]),
         multi_start=run_starts(
-            _concatenate([np.full(len(each.rows), each.factors.size) for each in multis])
+            _concatenate([np.full(len(block.rows), block.factors.size) for block in multis])
         ),
-        multi_factors=_concatenate([np.tile(each.factors, len(each.rows)) for each in multis]),
-        multi_rows=_concatenate([each.rows.ravel() for each in multis]),
-        multi_report=_concatenate([each.reports for each in multis]),
-        counts=np.concatenate([np.zeros(0), *(each.counts for each in blocks)]),
+        multi_factors=_concatenate([np.tile(block.factors, len(block.rows)) for block in multis]),
+        multi_rows=_concatenate([block.rows.ravel() for block in multis]),
+        multi_report=_concatenate([block.reports for block in multis]),
+        counts=np.concatenate([np.zeros(0), *(block.counts for block in blocks)]),
     )
 
 
@@ -348,18 +351,18 @@ class _ReportBlock(NamedTuple):
     """Reports with the same factors."""
 
     factors: Ints  # numbers of the factors (f,)
-    rows: Ints  # row of each factor, in the numbers of the rows of all factors (reports, f)
-    counts: Array  # people who sent each report (reports,)
-    reports: Ints  # numbers of the reports among all (reports,)
+    rows: Ints  # row of each factor, numbered over all factors (reports, f)
+    counts: Array  # number of people who sent each report (reports,)
+    reports: Ints  # number of each report among all blocks (reports,)
 
 
 def _merge_groups(
     groups: Iterable[ReportGroup], sizes: Ints, merge: bool
 ) -> tuple[list[Factor], list[_ReportBlock]]:
-    """Return all distinct factors, and one block of reports for the same factors, or for each group."""
-    numbers: dict[int, int] = {}  # of factors, by their identity
+    """Return the distinct factors, and blocks of reports: by their factors or, unmerged, by group."""
+    numbers: dict[int, int] = {}  # number of each factor, by its identity
     factors: list[Factor] = []
-    # Groups of one block, by the factors' numbers and, if each group has its own block, its number.
+    # Groups of one block, by the factors' numbers and, without merging, the group's number.
     groups_of_block: dict[tuple[tuple[int, ...], int], list[ReportGroup]] = {}
     for number, group in enumerate(groups):
         for factor in group.factors:
@@ -367,26 +370,26 @@ def _merge_groups(
                 _require_shape(factor, sizes)
                 numbers[id(factor)] = len(factors)
                 factors.append(factor)
-        own_numbers = tuple(numbers[id(factor)] for factor in group.factors)
-        groups_of_block.setdefault((own_numbers, 0 if merge else number), []).append(group)
+        factor_numbers = tuple(numbers[id(factor)] for factor in group.factors)
+        groups_of_block.setdefault((factor_numbers, 0 if merge else number), []).append(group)
     first_row = run_starts(np.array([factor.likelihood.shape[0] for factor in factors], np.int64))
     blocks, first_report = list[_ReportBlock](), 0
-    for (factor_numbers, _), same in groups_of_block.items():
-        answers = np.concatenate([group.answers for group in same]).astype(np.int64)
-        counts: Array = np.concatenate([group.counts for group in same]).astype(np.float64)
+    for (factor_numbers, _), block_groups in groups_of_block.items():
+        answers = np.concatenate([group.answers for group in block_groups]).astype(np.int64)
+        counts: Array = np.concatenate([group.counts for group in block_groups]).astype(np.float64)
         if merge:
-            places, ranks = distinct_rows(answers)
-            answers = answers[places]
+            first_places, ranks = distinct_rows(answers)
+            answers = answers[first_places]
             counts = np.bincount(ranks, counts, len(answers)).astype(np.float64)
-        own_factors = np.array(factor_numbers, np.int64)
-        rows, reports = answers + first_row[own_factors], first_report + np.arange(len(answers))
-        blocks.append(_ReportBlock(own_factors, rows, counts, reports))
+        block_factors = np.array(factor_numbers, np.int64)
+        rows, reports = answers + first_row[block_factors], first_report + np.arange(len(answers))
+        blocks.append(_ReportBlock(block_factors, rows, counts, reports))
         first_report += len(answers)
     return factors, blocks
 
 
 def _require_shape(factor: Factor, sizes: Ints) -> None:
-    """Raise an error if a factor's shape contradicts the sizes (queries,) of the alphabets."""
+    """Raise PrivotError if a factor's shape contradicts the sizes (queries,) of the alphabets."""
     if max(factor.queries) >= len(sizes) or factor.shape != tuple(
         int(sizes[query]) for query in factor.queries
     ):
@@ -397,7 +400,7 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
 
 
 def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
-    """Return the lengths of all rows, their cells and their values; no values if all are 1."""
+    """Return the number of entries of every row, their cells, and their values; none if all are 1."""
     lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)
@@ -412,5 +415,5 @@ def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
 
 
 def _concatenate(parts: Sequence[Ints]) -> Ints:
-    """Concatenate integer arrays (n,), of which there may be none."""
+    """Concatenate zero or more integer arrays (n,)."""
     return np.concatenate([np.zeros(0, np.int64), *parts])

@@ -1,40 +1,38 @@
 r"""Marginals of numbers reported in several alphabets: smooth curves over atoms, bumps, and mass points.
 
 **Curves** (`curves_of_numbers`). Alphabets with few codes and different edges have little information
-about a single atom. So the density over atoms has the prior of `privot.local.deconvolution`: its
-logarithm is smooth, and estimates of different smoothness are averaged by their evidence. Distances
-between atoms are measured relative to the mean width of the atoms around, so the curve may vary faster
-where alphabets are fine, and narrow atoms between the edges of two alphabets have no jumps. The
-likelihood is expanded to second order around the marginals, with all other columns at their marginals
-(`curvature`), and once more around the first curves.
+about a single atom (`privot.local.releases`). So the density over atoms has the prior of
+`privot.local.deconvolution`: its logarithm is smooth, and estimates of different smoothness are averaged
+by their evidence. The distance of two atoms is relative to the mean width of the atoms near them. So the
+curve may vary faster where alphabets are fine, and does not jump at narrow atoms between the edges of
+two alphabets. The likelihood is expanded to second order around the marginals, with all other columns at
+their marginals (`curvature`), and once more around the first curves.
 
-**Peaks** are atoms that deviate from any smooth curve, such as 40 among working hours. The atom that
-exceeds both its neighbors most gets a free logarithm in addition, if this increases the log evidence by
-more than the logarithm of the number of atoms; then the next atom is tried.
+**Peaks** are atoms that deviate from any smooth curve, such as 40 working hours. The atom that most
+exceeds both its neighbors gets a free term in the logarithm, if this increases the log evidence by more
+than the logarithm of the number of atoms; then the next atom is tried.
 
-**Tails.** A smooth density may put people where reports give no evidence of any. One in ten thousand at
-the far end of wide bounds can double a standard deviation and halve a correlation. So a tail with at
-most half a percent of the people is divided by ten thousand if that lowers the log-likelihood by at most
-half a nat.
+**Tails.** A smooth density may have mass where reports give no evidence of people; 0.01 % at the far end
+of wide bounds can double a standard deviation. So a tail with at most half a percent of the mass is
+multiplied by $10^{−4}$ if this lowers the log-likelihood by at most half a nat.
 
-**Bumps** (`Pieces`). Reports with few codes locate a class's people on the line, but not within a code.
-So in class z a number in several alphabets has the distribution
+**Bumps** (`Pieces`). Reports with few codes determine in which code, but not where within it, the people
+of a class are. So in class z a number in several alphabets has the distribution
 
 $$ p(v | z) = \sum_b θ_{bz} h_b(v) , \qquad
    h_b(v) = m(v)\, φ_b(u_v) \Big/ \sum_{v'} m(v')\, φ_b(u_{v'}) , $$
 
-where m is the curve, u the share of people below an atom, and φ are hat functions at equal distances of
-u, whose sum is 1. If θ are the bumps' shares of m, the distribution is m itself. Within a bump it has
-the shape of the curve, and from bump to bump it is as smooth as the curve. Peaks, spikes and missing
-values are pieces of their own and do not count in u.
+where m is the curve, $u_v$ the share of people below atom v, and φ are hat functions of u with equal
+distances, whose sum is 1. If θ are the bumps' shares of m, the distribution is m itself. Within a bump
+it has the shape of the curve. Peaks, spikes, missing values and atoms with more mass than an average
+bump are pieces of their own and do not count in u.
 
-**Mass points** (`place_mass_points`). Reports cannot tell which number within an atom has the mass of a
+**Mass points** (`place_mass_points`). Reports do not show which number within an atom has the mass of a
 peak: no alphabet separates 40 from 41 in an atom from 40 to 42. The mass of an integer peak above the
 curve is put on the **roundest** number of the atom, which has the fewest digits (of dates: the first day
 of a year or month). This assumes that people round, which reports cannot confirm. If the assumption is
-wrong, all values are off by less than the atom's width, and so are quantiles. Spreading the mass over
-the atom would be wrong at every number. Peaks of numbers that are not integers may be narrow
-distributions and get no mass points.
+wrong, values and quantiles are off by less than the atom's width. A peak of numbers that are not
+integers may be a narrow distribution and gets no mass point.
 
 **Privacy review.** Curves are functions of reports alone; everything else is a function of the schema.
 """
@@ -51,18 +49,25 @@ from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_t
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
 from privot.local.classes.mixture import Places
-from privot.local.deconvolution import ORDERS, GridFit, Hats, SmoothPrior, average_over_priors
+from privot.local.deconvolution import (
+    ORDERS,
+    GridFit,
+    Hats,
+    Likelihood,
+    SmoothPrior,
+    average_over_priors,
+)
 from privot.local.releases import Atoms, LineCells
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
 
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
-_FEW_STRENGTHS = np.logspace(2, -2, 5)  # while peaks are searched
+_FEW_STRENGTHS = np.logspace(2, -2, 5)  # of the prior, while peaks are searched
 _MAX_PEAKS, NUM_BUMPS = 8, 10
 _ROUNDS = 2  # expansions of the likelihood
 _MAX_LOSS = 0.5  # largest loss of log-likelihood by removing a tail: that of one standard error
-_MAX_TAIL_MASS, _TAIL_FACTOR = 0.005, 1e-4  # share of people in a tail; factor that removes it
+_MAX_TAIL_MASS, _TAIL_FACTOR = 0.005, 1e-4  # largest mass of a tail; factor that removes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,27 +80,24 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondOrder:
-    """`Likelihood` of weights w, expanded to second order around G w = q."""
+class SecondOrder(Likelihood):
+    """Likelihood of a column's weights w, expanded to second order around G w = q."""
 
-    law: Array  # G, for all codes of the column's queries (codes, weights)
+    law: Array  # G, the probability of each code of the column's queries (codes, weights)
     around: Array  # q (codes,)
     code_slope: Array  # slope in q (codes,)
     code_information: Array  # information in q (codes, codes)
     hats: Hats  # hats of the weights
 
     def value(self, weights: Array) -> float:
-        """See `Likelihood`."""
         gap = self.law @ weights - self.around
         return float(self.code_slope @ gap - gap @ self.code_information @ gap / 2)
 
     def slope(self, weights: Array) -> Array:
-        """See `Likelihood`."""
         gap = self.law @ weights - self.around
         return np.asarray(self.law.T @ (self.code_slope - self.code_information @ gap))
 
     def information(self, weights: Array, change: Array) -> Array:
-        """See `Likelihood`."""
         code_change = self.law @ change
         return np.asarray(code_change.T @ self.code_information @ code_change)
 
@@ -104,17 +106,17 @@ class SecondOrder:
 class OrderedAtoms:
     """Atoms of a number, ordered: intervals from left to right, then points and missing values."""
 
-    cells: LineCells  # the atoms' cells
+    cells: LineCells  # cells of the atoms
 
     @cached_property
     def order(self) -> Ints:
-        """Numbers of the atoms in this order (a,)."""
+        """Atoms' indices in this order (a,)."""
         intervals = self.cells.in_order
         return np.concatenate([intervals, np.setdiff1d(np.arange(len(self.cells.low)), intervals)])
 
     @cached_property
     def axis(self) -> Array:
-        """Places of the intervals in [−1, 1], with distances relative to the mean width around."""
+        """Positions of the intervals in [−1, 1], with distances relative to the mean width nearby."""
         widths = self.cells.widths
         places = np.arange(len(widths))
         near = np.abs(np.subtract.outer(places, places)) <= _NEIGHBORS
@@ -124,7 +126,7 @@ class OrderedAtoms:
 
     @cached_property
     def hats(self) -> Hats:
-        """Hats with relative widths as volumes, of sum 1; a point or missing values have volume 1."""
+        """Hats with relative widths, of sum 1, as volumes; a point or missing values have volume 1."""
         widths = self.cells.widths
         relative = widths / widths.sum()
         return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
@@ -139,13 +141,13 @@ class OrderedAtoms:
         return Curve(marginal, self.order[peaks], self._excess(weights, peaks))
 
     def _find_peaks(self, likelihood: SecondOrder) -> list[int]:
-        """Find the peaks, as places of intervals in `order`."""
+        """Find the peaks, as positions of intervals in `order`."""
         peaks: list[int] = []
         fitted = self._fit_weights(likelihood, peaks, ORDERS[:1], _FEW_STRENGTHS)
         while len(peaks) < _MAX_PEAKS:
             logs = self._log_density(fitted.weights)
-            beside = np.pad(logs, 1, mode="reflect")
-            height = logs - np.maximum(beside[:-2], beside[2:])
+            padded = np.pad(logs, 1, mode="reflect")
+            height = logs - np.maximum(padded[:-2], padded[2:])
             height[peaks] = -np.inf
             more_peaks = [*peaks, int(height.argmax())]
             refitted = self._fit_weights(likelihood, more_peaks, ORDERS[:1], _FEW_STRENGTHS)
@@ -162,7 +164,7 @@ class OrderedAtoms:
         return average_over_priors(likelihood, priors, strengths=strengths)
 
     def _log_density(self, weights: Array) -> Array:
-        """Compute the logarithms of the density in the intervals."""
+        """Compute the logarithm of the density in each interval."""
         count = len(self.axis)
         return np.asarray(np.log(weights[:count] / self.hats.volumes[:count]))
 
@@ -194,7 +196,7 @@ class OrderedAtoms:
 def curves_of_numbers(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
 ) -> dict[int, Curve]:
-    """Fit a curve for every column of numbers in several alphabets; return them by column number."""
+    """Fit a curve for every number reported in several alphabets; return curves by column number."""
     queries_of_column: dict[int, list[int]] = {}
     for number, query in enumerate(queries):
         queries_of_column.setdefault(query.column, []).append(number)
@@ -202,29 +204,30 @@ def curves_of_numbers(
     ordered_atoms: dict[int, OrderedAtoms] = {}
     for column, numbers in queries_of_column.items():
         cells, largest = atoms[column].cells, max(sizes[number] for number in numbers)
-        # A curve needs several alphabets, none of which resolves all intervals, and over 3 of these.
+        # A curve needs more than three intervals, and several alphabets, all with fewer codes.
         if cells is not None and len(numbers) > 1 and max(3, largest) < len(cells.widths):
             ordered_atoms[column] = OrderedAtoms(cells)
     if not ordered_atoms:
         return {}
     tables = count_tables(groups, sizes)
-    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]  # of (codes, 1), the codes of all queries
+    q = stacked_marginals(tables, tolerance=1e-4)[:, 0]  # probabilities of the queries' codes
     curves: dict[int, Curve] = {}
     for _ in range(_ROUNDS):
         expansion = curvature(tables, q)
         for column, line in ordered_atoms.items():
             numbers = queries_of_column[column]
-            codes_by_query = [np.arange(*tables.offsets[n : n + 2]) for n in numbers]
-            codes, law = np.hstack(codes_by_query), np.vstack([queries[n].law for n in numbers])
-            blocks = [expansion.information[c, : len(c)] for c in codes_by_query]  # rows are padded
+            codes_by_query = [np.arange(*tables.offsets[i : i + 2]) for i in numbers]
+            codes, law = np.hstack(codes_by_query), np.vstack([queries[i].law for i in numbers])
+            # Rows of the information are padded to the largest query.
+            blocks = [expansion.information[rows, : len(rows)] for rows in codes_by_query]
             slope, information = expansion.slope[codes], scipy.linalg.block_diag(*blocks)
             curves[column] = line.fit_curve(
                 SecondOrder(law[:, line.order], q[codes], slope, information, line.hats)
             )
         for column, curve in curves.items():
             for number in queries_of_column[column]:
-                own = slice(*tables.offsets[number : number + 2])
-                q[own] = queries[number].law @ curve.marginal
+                codes_of_query = slice(*tables.offsets[number : number + 2])
+                q[codes_of_query] = queries[number].law @ curve.marginal
     return curves
 
 
@@ -268,7 +271,7 @@ class Pieces:
 def pieces_of_columns(
     atoms: Sequence[Atoms], queries: Sequence[Query], groups: Sequence[ReportGroup]
 ) -> tuple[list[Pieces], list[Query]]:
-    """Return the pieces of every column, and the queries in terms of them."""
+    """Return the pieces of every column, and the queries with these pieces in place of atoms."""
     curves = curves_of_numbers(atoms, queries, groups)
     pieces = []
     for number, column in enumerate(atoms):
@@ -277,7 +280,7 @@ def pieces_of_columns(
         else:
             size = len(column.codes)
             pieces.append(Pieces(np.eye(size), np.full(size, 1 / size)))
-    return pieces, [Query(each.column, each.law @ pieces[each.column].law) for each in queries]
+    return pieces, [Query(column, law @ pieces[column].law) for column, law in queries]
 
 
 def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tuple[Places, Array]:

@@ -1,44 +1,43 @@
 r"""Expectation maximization for a mixture of product distributions, from counts of reports.
 
-In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. A report of factors
-$a$ (`count_tables`) has the relative likelihood
+In class $z$, of weight $π_z$, columns are independent with probabilities $p_c(v|z)$. In the symbols of
+`counts`, a report with factors $a$ has the relative likelihood
 
 $$ L = \sum_z π_z \prod_a \bigl(1 + t_{az}\bigr), \qquad
    t_{az} = (r_a−1) \sum_{\text{cells } v} A_{y_a v} \prod_{c ∈ a} p_c(v_c | z) . $$
 
-The missing data of EM are the class, and for every factor whether its answer reveals a cell, and which.
-If no factor reveals a cell, class and cells have their prior distribution whatever the answers, so such
-reports are left out of the complete data: the likelihood is the same, and fewer steps are needed. The
-expected numbers of people
+The missing data of EM are the class, and for every factor whether its answer reveals a cell, and which
+cell. If no factor reveals a cell, class and cells are distributed as without the report, so such reports
+are left out of the complete data: the likelihood is the same, and fewer steps are needed. The expected
+numbers of people
 
 $$ S_c(v, z) = \sum_{\text{reports}} n\,P(\text{class } z,\ v_c = v \text{ revealed} \mid \text{report}),
    \qquad
    M_z = \sum_{\text{reports}} n\,P(\text{class } z,\ \text{a cell revealed} \mid \text{report}) $$
 
-give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; every such step raises $\sum n \ln L$ (Dempster,
+give the maximizer $p_c(·|z) ∝ S_c(·, z)$, $π ∝ M$; no such step lowers $\sum n \ln L$ (Dempster,
 Laird, Rubin 1977; Meng, van Dyk, *The EM algorithm: an old folk-song sung to a fast new tune*, 1997).
 
-The formulas hold for columns in one alphabet; where there are several, probabilities of pieces are
-summed to those of codes, and expected counts of codes are distributed over pieces (`counts`).
+The formulas hold for columns in one alphabet. For several alphabets, probabilities of codes are computed
+from those of pieces, and expected counts of codes are distributed over pieces (`counts`).
 
 For reports with one factor, the probabilities of cells are first summed over classes, since the
-likelihood needs only these sums. So a report costs the size of its set, and a cell the number of
-classes. In the loops, z is a class, v a category of a column, t an entry of a row (a cell with A > 0),
-and s the place of a factor in a report.
+likelihood needs only these sums. So the cost of a report is the size of its set, and the cost of a cell
+is the number of classes. In the loops, z is a class, v a category of column j, t an entry of a row (a
+cell with A > 0), s the position of a factor in report i.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
-methods*, 2003) lengthen the step of a pass on the logarithmic scale, which needs a half to a third of
-the passes. The next pass computes the objective; if it has fallen, the step is undone.
+methods*, 2003) lengthen the EM step on the logarithmic scale, so that a half to a third of the passes
+suffice. The next pass computes the objective; if it has fallen, the step is undone.
 
 **Curvature** (`curvature`). With one class, and the other queries independent and known, a report's
-factor has the relative likelihood $L = 1 + g \sum_k b_k q_k$, with g = r − 1, in the probabilities q of
-the codes of one of its queries, where $b_k$ sums its cells of code k, weighted by the probabilities of
-the other queries. So the log-likelihood of all reports has, in the codes of each query,
+factor has the relative likelihood $L = 1 + g \sum_k b_k q_k$ in the probabilities q of the codes of one
+of its queries. Here g = r − 1, and $b_k$ is the sum of A over the cells of code k, weighted by the
+probabilities of the other queries' codes. Likelihoods of several factors are multiplied. So in the codes
+of each query the log-likelihood of all reports has
 
 $$ \text{slope } s_k = \sum n\, \frac{g b_k}{L}, \qquad
-   \text{information } I_{kl} = \sum n\, \frac{g b_k}{L} \frac{g b_l}{L} ; $$
-
-the likelihood of several factors is the product of their likelihoods.
+   \text{information } I_{kl} = \sum n\, \frac{g b_k}{L} \frac{g b_l}{L} . $$
 """
 
 import math
@@ -57,7 +56,7 @@ from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
 _FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
-_MAX_RATIO = 1e3  # largest factor by which an over-relaxed step changes a probability
+_MAX_RATIO = 1e3  # largest factor by which an over-relaxed step raises a probability
 _FLOOR = 1e-300  # least probability whose logarithm is taken
 _UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
 
@@ -79,8 +78,8 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
 
     Arguments:
         tables: The reports.
-        probabilities: $p_c(v|z)$ of all columns' pieces end to end, shape (pieces, classes).
-        weights: π, shape (classes,).
+        probabilities: $p_c(v|z)$ of the pieces of all columns, stacked (pieces, classes).
+        weights: π (classes,).
     """
     q = code_probabilities(tables.queries, probabilities)
     log_likelihood = np.zeros(tables.counts.size)
@@ -94,7 +93,7 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
 
 @compiled
 def code_probabilities(queries: Queries, p: Array) -> Array:
-    """Sum probabilities of pieces (pieces, classes) to those of codes q (codes, classes)."""
+    """Compute the probabilities q of codes (codes, classes) from those of pieces (pieces, classes)."""
     q = np.zeros((queries.starts.size - 1, p.shape[1]))
     for code in range(q.shape[0]):
         for t in range(queries.starts[code], queries.starts[code + 1]):
@@ -118,7 +117,7 @@ def piece_counts(queries: Queries, expected: Array, q: Array, p: Array) -> Array
 
 
 def em_step(tables: CountTables, p: Array, weights: Array) -> tuple[Array, Expectation]:
-    """Return the next probabilities (pieces, classes), and the expectation at p."""
+    """Return the probabilities (pieces, classes) after an EM step from p, and the expectation at p."""
     expected = expectation(tables, p, weights)
     return normalized(expected.cells, tables), expected
 
@@ -132,9 +131,9 @@ def normalized(table: Array, tables: CountTables) -> Array:
 
 @compiled_reordering_part
 def _fill_products(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
-    """Multiply row 0 of `out` by the columns' cell probabilities p, for all cells in C order.
+    """Fill `out` (cells, classes) with the columns' products of p, times row 0, cells in C order.
 
-    Rows of `out` are overwritten from the last one on, since each is the product of an earlier row.
+    Rows are filled from the last to the first, since every row is computed from an earlier one.
     """
     rows = 1
     for j in columns:
@@ -147,7 +146,7 @@ def _fill_products(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Arr
 
 @compiled_reordering_part
 def _add_margins(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
-    """Add the one-way sums of `table` (cells, classes) to the columns' categories in `out`."""
+    """Add the one-way sums of `table` (cells, classes) to the categories of the columns in `out`."""
     for row in range(table.shape[0]):
         rest = row
         for place in range(columns.size - 1, -1, -1):
@@ -166,7 +165,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
         if tables.single_start[factor] == tables.single_start[factor + 1]:
             continue
         start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-        # The last column enters as a matrix product with the table of all columns before it.
+        # The cells are products of the last column and a table of all columns before it.
         front, last = tables.factor_queries[start : stop - 1], tables.factor_queries[stop - 1]
         rows = 1
         for j in front:
@@ -205,7 +204,7 @@ def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expecta
 
 @compiled_part
 def _used_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
-    """Mark the cells in the sets of a factor's reports; all cells if the sets are long in total."""
+    """Mark the cells in the sets of a factor's reports, or all cells if the sets are long in total."""
     first, end = tables.single_start[factor], tables.single_start[factor + 1]
     entries = 0
     for i in range(first, end):
@@ -222,9 +221,9 @@ def _used_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.
 
 @compiled_reordering_part
 def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array) -> Array:
-    """Set the log-likelihoods of a factor's reports, and return n (r−1) A/L summed for each cell.
+    """Set the log-likelihoods of a factor's reports; return the sum of n (r−1) A/L for each cell.
 
-    `mixture` has the probability of each cell (cells,), summed over classes.
+    `mixture` has the probabilities of cells (cells,), summed over classes.
     """
     values, cells, gain = tables.values, tables.cells, tables.gains[factor]
     cell_weights = np.zeros(mixture.size)
@@ -254,9 +253,9 @@ def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array)
 
 @compiled_reordering_part
 def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return the cells' probabilities in classes (cells, classes), and every factor's first cell.
+    """Return the probabilities of cells in classes (cells, classes), and every factor's first cell.
 
-    Factors that are in no report with several factors have no cells here.
+    The cells are those of factors in reports with several factors; other factors have none.
     """
     num_factors, queries = tables.gains.size, tables.queries
     used = np.zeros(num_factors, np.bool_)
@@ -343,11 +342,11 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
 def random_start(
     marginals: Array, tables: CountTables, num_classes: int, seed: int, start: int
 ) -> tuple[Array, Array]:
-    """Draw initial probabilities (pieces, classes) and equal weights (classes,).
+    """Draw initial probabilities (pieces, classes); return them with equal weights (classes,).
 
     A single class has the marginals. With more classes, the marginals are mixed with a uniform
-    distribution and multiplied by log-normal noise: marginals under independence may be 0 in a category
-    if columns determine each other, and EM would leave it empty.
+    distribution and multiplied by log-normal noise. If columns depend on each other, a marginal
+    estimated under independence may be 0, which EM could not raise.
     """
     weights = np.full(num_classes, 1 / num_classes)
     if num_classes == 1:
@@ -365,8 +364,8 @@ def ascend(
     """Run EM passes; return probabilities (pieces, classes) and weights (classes,).
 
     All passes but the last are over-relaxed with growing powers. A step that lowers the objective is
-    replaced by the plain step from the same point, and followed by a plain step. The prior has
-    `strength` pseudo-counts per class, distributed over pieces as `prior` (pieces, 1).
+    replaced by the plain step from the same point, and followed by a plain step. The pseudo-counts of
+    every class are `strength` times `prior` (pieces, 1).
     """
     best, power, plain_step = -np.inf, _FIRST_POWER, (p, weights)
     prior_counts = strength * prior
@@ -407,7 +406,7 @@ class Curvature(NamedTuple):
     """Slope and information of the log-likelihood in the probabilities of all queries' codes."""
 
     slope: Array  # s of each code (codes,)
-    information: Array  # I of each code with the codes of its query (codes, largest query)
+    information: Array  # I of each code with the codes of its query, padded (codes, largest query)
 
 
 def curvature(tables: CountTables, q: Array) -> Curvature:
@@ -420,7 +419,7 @@ def curvature(tables: CountTables, q: Array) -> Curvature:
 
 
 def _answers(tables: CountTables) -> tuple[Ints, Array]:
-    """Return the factor of every row, which is a distinct answer, and the people who gave it."""
+    """Return the factor of every row, a distinct answer, and the number of people who gave it."""
     rows = tables.row_start.size - 1
     factor_of_row, people_of_row = np.full(rows, -1), np.zeros(rows)
     single_factors = np.repeat(np.arange(tables.gains.size), np.diff(tables.single_start))
@@ -438,8 +437,8 @@ def _add_curvature(
 ) -> None:
     """Add the slopes and the information of all answers to `total`."""
     sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
-    slopes = np.zeros(q.size)  # g b of an answer; 0 again after it
-    codes = np.zeros(tables.factor_queries.size, np.int64)  # of a cell, for each of its queries
+    slopes = np.zeros(q.size)  # g b of the current answer; set to 0 after it
+    codes = np.zeros(tables.factor_queries.size, np.int64)  # code of a cell in each of its queries
     for row in range(factor_of_row.size):
         factor = factor_of_row[row]
         if people_of_row[row] == 0.0:

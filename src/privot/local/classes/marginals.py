@@ -4,43 +4,45 @@ r"""One-way marginals: maximum likelihood, raking of a mixture to marginals, and
 under the assumption that columns are independent, which is the model of `expectation` with one class. If
 every report is about one column, as split reports are, the columns separate and the log-likelihood
 $\sum_y n_y \ln(1 + (r−1) (Ap)_y)$ is concave in p; for randomized response its maximizer is the unbiased
-estimate, cut at zero and normalized. The cells of a joint report are weighted by the current marginals
-of its other columns. This lowers the variance, but if columns depend on each other, it leaves a bias
-that does not vanish with more reports; from about a hundred thousand people on, the marginals of a model
-with dependence (`class_fit`) are more accurate.
+estimate, clipped at zero and normalized. The cells of a joint report are weighted by the current
+marginals of its other columns. This lowers the variance, but causes a bias if columns depend on each
+other, which does not vanish with more reports; from about a hundred thousand people on, the marginals of
+a model with dependence (`class_fit`) are more accurate.
 
 EM steps $F$ converge slowly, so pairs of steps are extrapolated (SQUAREM, scheme S3): with
-$r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$, $s = ‖r‖/‖d‖$,
-projected to the simplex, and accepted only if the likelihood does not fall.
+$r = F(p) − p$ and $d = F(F(p)) − F(p) − r$, the next point is $p + 2s\,r + s^2 d$ with $s = ‖r‖/‖d‖$,
+clipped to be positive and normalized. It is accepted only if the likelihood does not fall.
 
 **Raking** (`rake`) changes a mixture of products so that it has given marginals $m_c$. The probabilities
 of a column are scaled by the same factors in every class and normalized,
 
 $$ p_c(v|z) ← \frac{p_c(v|z)\, m_c(v)/\sum_{z'} π_{z'} p_c(v|z')}{\text{its sum over } v} , $$
 
-until $\sum_z π_z p_c(v|z) = m_c(v)$: iterative proportional fitting of the table $π_z p_c(v|z)$ to the
-margins $m_c$ and $π$. Among tables with these margins it finds the closest in Kullback–Leibler
-divergence, and it preserves the odds ratios of class and category, which are the *dependence*.
+until $\sum_z π_z p_c(v|z) = m_c(v)$. This is iterative proportional fitting of the table $π_z p_c(v|z)$
+to the margins $m_c$ and $π$. Among tables with these margins it finds the closest one in
+Kullback–Leibler divergence, and it preserves the odds ratios of class and category, the *dependence*.
 
-**Shrinkage** (`shrink_marginals`). The noise of a column's K estimated shares is about the same for all:
+**Shrinkage** (`shrink_marginals`). All K estimated shares of a column have about the same noise, so
 estimates of rare categories are mostly noise. Neighboring bins of a number differ little. So the shares
 have the prior $p = \mathrm{softmax}(η)$ with
 
 $$ η ∼ N(0,\ σ^2 I + κ^2 R), \qquad R_{uv} = \exp\bigl(−(x_u−x_v)^2 / 2ℓ^2\bigr) $$
 
-where u and v are bins of a number at places x in its range (R is 0 for other codes). The likelihood is
-that of all reports with the other columns independent, to second order around the marginals of the
-mixture (`curvature`). For each (σ, κ) of a grid the mode of η is found, and the p are averaged by their
-evidence (Laplace's approximation), so the reports determine how even and how smooth a column is.
+where u and v are bins of a number at positions x in its range (R is 0 for other codes). The likelihood
+of all reports, with the other columns independent, is expanded to second order around the marginals of
+the mixture (`curvature`). For each (σ, κ) of a grid the mode of η is found, and the shares are averaged
+with their evidence (Laplace's approximation) as weights. So the reports determine how uniform and how
+smooth a column is.
 
 Shrunk marginals are biased where columns depend on each other, and the marginals of the mixture are not
-shrunk; a mean of both is more accurate than either. The bias does not vanish with more reports, so of
-the difference Δ, of squared length $d = Δ^⊤ J Δ$ in units of the noise (J: information), only the share
+shrunk; a mean of both is more accurate. Let Δ be the difference from the mixture's marginals to the
+shrunk ones, and $d = Δ^⊤ J Δ$ its squared length in units of the noise, with J the information. The
+bias does not vanish with more reports, so only the share
 
 $$ \tfrac12 \Bigm/ \Bigl(1 + \frac{2d}{K−1}\Bigr) $$
 
-is applied: about half if the noise explains the difference, and less and less the more people there are.
-The mixture is raked to the result, which preserves its dependence.
+of Δ is added: about half if noise explains the difference, and less the more people report. The mixture
+is raked to the result, which preserves its dependence.
 
 References:
     Varadhan, Roland, *Simple and globally convergent methods for accelerating the convergence of any
@@ -69,7 +71,7 @@ _MIN_BINS = 4  # fewest bins for which κ > 0 is tried
 _MAX_CODES = 300  # longest alphabet that is shrunk: the information is a square table
 _MAX_STEPS, _MIN_GAIN = 60, 1e-7  # of the search for a mode; the gain is in nats
 _FIRST_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-3, 1e-6, 1e8  # relative to the Hessian's diagonal
-_LEAST_SHARE = 0.03  # least share at the start of the search, relative to equal shares
+_LEAST_SHARE = 0.03  # least share at the start of this search, relative to 1/K
 _RAKING_TOLERANCE = 1e-6
 
 
@@ -82,9 +84,8 @@ def stacked_marginals(
 ) -> Array:
     """Estimate the probabilities of all columns' pieces, stacked (pieces, 1), by maximum likelihood.
 
-    The search starts at `start` or at equal probabilities, which columns without reports keep. It stops
-    when three extrapolated steps in a row change no probability by more than `tolerance`, and warns if
-    that takes more than `max_iterations` steps.
+    The search starts at `start`, by default equal probabilities. It stops when three extrapolated steps
+    in a row change no probability by more than `tolerance`, or with a warning after `max_iterations`.
 
     Raises:
         PrivotError: if there is no column.
@@ -107,10 +108,10 @@ def stacked_marginals(
 
 
 def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
-    """Extrapolate two EM steps if that is no worse; return the largest change and the new point."""
+    """Extrapolate two EM steps if this is no worse; return the largest change and the new point."""
     one_class, counts = np.ones(1), tables.counts
     once, _ = em_step(tables, p, one_class)
-    twice, at_once = em_step(tables, once, one_class)  # at_once: the expectation at `once`
+    twice, expectation_once = em_step(tables, once, one_class)
     first, second = once - p, twice - 2 * once + p
     length = float(np.linalg.norm(second))
     if length == 0.0:
@@ -118,10 +119,10 @@ def _extrapolate(p: Array, tables: CountTables) -> tuple[float, Array]:
     stride = max(1.0, float(np.linalg.norm(first)) / length)
     # Probabilities stay above 0, because EM cannot raise a probability of 0.
     point = np.maximum(p + 2 * stride * first + stride**2 * second, 1e-3 * twice)
-    extrapolated, at_point = em_step(tables, normalized(point, tables), one_class)
-    better = at_point.total(counts) >= at_once.total(counts)  # log-likelihoods
-    following = extrapolated if better else twice
-    return float(np.abs(following - p).max()), following
+    extrapolated, expectation_at_point = em_step(tables, normalized(point, tables), one_class)
+    is_better = expectation_at_point.total(counts) >= expectation_once.total(counts)
+    new_point = extrapolated if is_better else twice
+    return float(np.abs(new_point - p).max()), new_point
 
 
 def rake(
@@ -133,7 +134,7 @@ def rake(
 ) -> LatentClasses:
     """Rake a model to marginals, one array of probabilities (categories,) per column.
 
-    A category with positive marginal whose probability in the model is below 1e-200 first gets its
+    A category of positive marginal whose probability in the model is below 1e-200 first gets its
     marginal in every class. Warns if a column's total variation from its marginal is above `tolerance`
     after `max_iterations`.
     """
@@ -185,17 +186,17 @@ def shrink_marginals(
         queries: Queries of the reports.
         orders: For each column that is a number, its bins from left to right; else an empty array.
     """
-    if max(len(each.law) for each in queries) > _MAX_CODES:
+    if max(len(query.law) for query in queries) > _MAX_CODES:
         return mixture
     marginals = [mixture.marginal([column]) for column in range(len(orders))]
-    q = np.concatenate([each.law @ marginals[each.column] for each in queries])
+    q = np.concatenate([law @ marginals[column] for column, law in queries])
     expansion = curvature(tables, q)
     slopes = [np.zeros(len(shares)) for shares in marginals]
     informations = [np.zeros((len(shares), len(shares))) for shares in marginals]
     for number, (column, law) in enumerate(queries):  # law (codes, K): P(code | category)
         codes = slice(*tables.queries.offsets[number : number + 2])
         slopes[column] += law.T @ expansion.slope[codes]
-        informations[column] += law.T @ expansion.information[codes, : len(law)] @ law  # padded
+        informations[column] += law.T @ expansion.information[codes, : len(law)] @ law
     targets = []
     for column, shares in enumerate(marginals):
         information = informations[column]
@@ -206,9 +207,9 @@ def shrink_marginals(
 
 
 def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) -> Array:
-    """Estimate shares p (K,), for the log-likelihood $s^⊤Δ − ½ Δ^⊤ J Δ$ with Δ = p − `around`.
+    """Estimate shares p (K,) for the log-likelihood $s^⊤Δ − ½ Δ^⊤ J Δ$ of Δ = p − `around`.
 
-    The slope is s (K,) and the information J (K, K); `order` is as in `shrink_marginals`.
+    The slope is s (K,), the information is J (K, K), and `order` is described in `shrink_marginals`.
     """
     smooth_stddevs = _SMOOTH_STDDEVS if len(order) >= _MIN_BINS else (0.0,)
     correlation = np.zeros((len(around), len(around)))  # R
@@ -229,7 +230,7 @@ def shrunk_shares(around: Array, slope: Array, information: Array, order: Ints) 
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """Posterior density of u (K,), where η = A u, and u is standard normal a priori."""
+    """Posterior density of u (K,), where η = A u, and u is a priori standard normal."""
 
     around: Array  # see `shrunk_shares`
     slope: Array
@@ -237,7 +238,7 @@ class _Posterior:
     root: Array  # A (K, K)
 
     def value(self, u: Array) -> tuple[float, Array]:
-        """Compute the log density, up to a constant, and the shares."""
+        """Compute the log density of u, up to a constant, and the shares of u."""
         logs = self.root @ u
         shares = np.exp(logs - logs.max())
         shares = shares / shares.sum()

@@ -5,14 +5,13 @@ $$ p(v_1, …, v_m) = \sum_z π_z \prod_c p_c(v_c | z) . $$
 Every marginal and every conditional is again a mixture of products, so both are computed exactly. The
 joint distribution of some columns is the sum over classes of outer products. Given that columns lie in
 sets $W_c$, class z has weight $∝ π_z \prod_c \sum_{v ∈ W_c} p_c(v|z)$, and these columns are drawn from
-their restricted probabilities. With enough classes every distribution has this form; their number is
-chosen from the reports (`class_fit`).
+their restricted probabilities. With enough classes every distribution has this form; `class_fit` chooses
+the number of classes from the reports.
 
 **Sampling** (`LatentClassSampler`). A class is drawn, then an atom of every column
-(`privot.local.releases`) with the class's probabilities, then a value within the atom: for a number or
-date from a density that is continuous across atoms in this class (`privot.schema.sampling`), for
-other columns as the atom's code prescribes. Conditions are in the schema's codes, which are unions of
-atoms.
+(`privot.local.releases`) with the class's probabilities, then a value within the atom: a number or date
+from a density that is continuous across the class's atoms (`privot.schema.sampling`), another value from
+the atom's code. Conditions are in the schema's codes, which are unions of atoms.
 
 References:
     Lazarsfeld, Henry, *Latent structure analysis* (1968); Dunson, Xing, *Nonparametric Bayes modeling
@@ -34,6 +33,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
+from privot.local.model import Sampler
 from privot.local.releases import Atoms, LineCells
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -42,16 +42,20 @@ from privot.schema.columns.numeric import NumberColumn
 
 # Allowed categories by number of the column.
 Condition = Mapping[int, int | Sequence[int]]
-_MAX_CELLS = 2**26  # cells of the largest table of a joint distribution
+_MAX_CELLS = 2**26  # most cells of a table of a joint distribution
 
 
 @dataclass(frozen=True, eq=False)
 class LatentClasses:
-    """Mixture of product distributions, with C classes.
+    """Mixture of C product distributions.
 
     Arguments:
         weights: π (C,), with sum 1.
-        probabilities: For each column of K categories an array (K, C) whose columns have sum 1.
+        probabilities: For each column, $p_c(v|z)$ of its K categories and C classes (K, C); sums over
+            categories are 1.
+
+    Raises:
+        PrivotError: if shapes disagree, or sums are not 1.
 
     Examples:
         >>> table = np.array([[0.9, 0.2], [0.1, 0.8]])
@@ -77,7 +81,7 @@ class LatentClasses:
                 )
 
     def coarsened(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
-        """Return the distribution of codes, given every category's code, `codes` (K,) per column."""
+        """Return the distribution of codes, given the code of every category: (K,) per column."""
         tables = []
         for table, column_codes in zip(self.probabilities, codes, strict=True):
             sums = np.zeros((int(column_codes.max()) + 1, table.shape[1]))
@@ -86,14 +90,14 @@ class LatentClasses:
         return LatentClasses(self.weights, tuple(tables))
 
     def refined(self, laws: Sequence[Array]) -> LatentClasses:
-        """Return the distribution of finer values, given `laws` P(value | category) (values, K)."""
+        """Return the distribution of finer values, given P(value | category), (values, K) per column."""
         tables = zip(laws, self.probabilities, strict=True)
         return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of categories of each column."""
-        return tuple(len(p) for p in self.probabilities)
+        return tuple(map(len, self.probabilities))
 
     @property
     def num_classes(self) -> int:
@@ -121,7 +125,7 @@ class LatentClasses:
     def sample(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> NDArray[np.int64]:
-        """Draw rows of codes (n, m); each column in `where` has one of its given codes.
+        """Draw rows of codes (num_rows, m), given that each column in `where` has one of some codes.
 
         Raises:
             PrivotError: if the condition has probability zero.
@@ -131,7 +135,7 @@ class LatentClasses:
     def sample_classes(
         self, num_rows: int, rng: np.random.Generator, where: Condition | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the class (n,) of every row, and the rows (n, m) of `sample`."""
+        """Draw rows like `sample`; return the class (num_rows,) of each row, and the rows."""
         probabilities = list(self.probabilities)
         weights = self.weights
         for column, codes in (where or {}).items():
@@ -149,13 +153,16 @@ class LatentClasses:
         return classes, out
 
     def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
-        """Compute the log-likelihood of every report, group after group, up to the constants c(y)."""
+        """Compute the log-likelihood (reports,) of every report, up to $\\ln c(y)$ (see `counts`).
+
+        Categories are codes. Reports are in the order of the groups.
+        """
         tables = count_tables(groups, self.sizes, merge=False)
         stacked = np.concatenate(self.probabilities)
         return expectation(tables, stacked, self.weights).log_likelihood
 
     def to_dict(self) -> dict[str, Array]:
-        """Return plain arrays by name, for storage."""
+        """Return the arrays by name."""
         named = {f"column_{i}": table for i, table in enumerate(self.probabilities)}
         return {"weights": self.weights, **named}
 
@@ -174,14 +181,14 @@ class LatentClasses:
 
     @classmethod
     def average(cls, models: Sequence[LatentClasses]) -> LatentClasses:
-        """Return the mixture of several models with equal weights, which has the classes of all."""
+        """Return the equal mixture of several models, which has the classes of all."""
         columns = zip(*(model.probabilities for model in models), strict=True)
         weights = np.concatenate([model.weights for model in models]) / len(models)
         return cls(weights, tuple(np.concatenate(tables, axis=1) for tables in columns))
 
 
 def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
-    """Raise an error for columns that do not exist or are named twice."""
+    """Raise PrivotError for columns that do not exist or are named twice."""
     if len(set(columns)) < len(columns) or not all(0 <= c < len(sizes) for c in columns):
         raise PrivotError(
             f"columns is {list(columns)}: name each of 0 … {len(sizes) - 1} at most once"
@@ -205,16 +212,16 @@ def draw_categories(
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Places of a column's values in a model: its atoms, then mass points within atoms (`curves`)."""
+    """Categories of a column in a model: its atoms, then mass points within atoms (`curves`)."""
 
     codes: Codes  # the schema's code of each place (a,)
     cells: LineCells | None = None  # intervals and points of the places of numbers and dates
 
     def numbers(self, atoms: Atoms, name: str) -> Codes:
-        """Return the number of each place's atom (a,), which contains it.
+        """Return the number of the atom that contains each place (a,).
 
         Raises:
-            PrivotError: if the atoms of column `name` are of other alphabets.
+            PrivotError: if `atoms`, those of column `name` in a wave, are of other alphabets.
         """
         count = len(atoms.codes)
         if not np.array_equal(self.codes[:count], atoms.codes):
@@ -230,67 +237,62 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
-class LatentClassSampler:
+class LatentClassSampler(Sampler):
     """Sampler of records from latent classes over the columns' atoms."""
 
-    atoms: LatentClasses  # mixture whose categories are atoms, and mass points within them
-    places: tuple[Places, ...]  # codes and intervals of these, by column
+    atoms: LatentClasses  # mixture whose categories are the places of each column
+    places: tuple[Places, ...]  # atoms and mass points of each column
     schema: Schema  # schema whose coded columns are drawn
     kind: ClassVar[str] = "latent_classes"
 
     @cached_property
     def classes(self) -> LatentClasses:
         """Mixture over the schema's codes."""
-        return self.atoms.coarsened([each.codes for each in self.places])
+        return self.atoms.coarsened([places.codes for places in self.places])
 
     def records(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> pa.Table:
-        """See `privot.local.model.Sampler`."""
-        names = list(self.schema.coded)
         condition = {
             index: np.flatnonzero(np.isin(self.places[index].codes, where[name])).tolist()
-            for index, name in enumerate(names)
+            for index, name in enumerate(self.schema.coded)
             if name in where
         }
-        classes, atoms = self.atoms.sample_classes(num_rows, rng, condition)
+        classes, rows = self.atoms.sample_classes(num_rows, rng, condition)
         columns: dict[str, pa.Array] = {}
         for index, (name, column) in enumerate(self.schema.coded.items()):
-            places, own_atoms = self.places[index], atoms[:, index]
+            places, drawn = self.places[index], rows[:, index]
             if places.cells is None:
-                columns |= column.decode_codes(name, places.codes[own_atoms], rng)
+                columns |= column.decode_codes(name, places.codes[drawn], rng)
             else:
                 masses = self.atoms.probabilities[index]
-                numbers = places.cells.draw(own_atoms, classes, masses, rng)
+                numbers = places.cells.draw(drawn, classes, masses, rng)
                 columns |= cast("NumberColumn", column).decode_numbers(name, numbers)
         return pa.table(columns)
 
     def fields(self) -> dict[str, Any]:
-        """See `privot.local.model.Sampler`."""
-        integer = [place.cells and place.cells.integer for place in self.places]
+        integer = [places.cells and places.cells.integer for places in self.places]
         return {"num_classes": self.atoms.num_classes, "integer": integer}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `privot.local.model.Sampler`."""
         arrays: dict[str, NDArray[Any]] = dict(self.atoms.to_dict())
-        for index, place in enumerate(self.places):
-            arrays[f"codes_{index}"] = place.codes
-            if place.cells is not None:
-                arrays[f"cells_{index}"] = np.stack([place.cells.low, place.cells.high])
+        for index, places in enumerate(self.places):
+            arrays[f"codes_{index}"] = places.codes
+            if places.cells is not None:
+                arrays[f"cells_{index}"] = np.stack([places.cells.low, places.cells.high])
         return arrays
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """Restore the sampler that `fields` and `arrays` describe."""
         return cls.stored(randomizer.schema, fields, arrays)
 
     @classmethod
     def stored(
         cls, schema: Schema, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """Restore the sampler of a schema's records."""
+        """Restore the sampler of a schema's records, as `build` does for a randomizer's."""
         arrays = dict(arrays)
         places = []
         for index, integer in enumerate(fields["integer"]):

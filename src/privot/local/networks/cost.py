@@ -1,4 +1,4 @@
-r"""Matched transport cost: the negative log-likelihood of reports.
+r"""Transport cost whose minimizer is the clean distribution: the negative log-likelihood of reports.
 
 Let a record X ~ P_X be reported as Y ~ M(·|X) with density f(y|x). For a generator G consider the
 entropic transport problem whose cost is the mechanism's **negative log-likelihood** and whose entropic
@@ -6,9 +6,10 @@ weight is 1,
 
 $$ \mathrm{OT}(P_G, P_Y) = \min_π\; E_π[−\log f(Y|G)] + I_π(G; Y) . $$
 
-**Theorem (recovery).** If P_X can be generated and M is identifiable (M#P = M#Q only if P = Q, as for
-additive noise whose characteristic function does not vanish, and for randomized response), then every
-minimizer generates the distribution P_X of the *clean* records, not the noisy P_Y.
+**Theorem (recovery).** Let M#P be the distribution of reports of records with distribution P. If P_X can
+be generated and M is identifiable (M#P = M#Q only if P = Q, as for additive noise whose characteristic
+function does not vanish, and for randomized response), then every minimizer generates the distribution
+P_X of the *clean* records, not the noisy P_Y.
 
 *Proof.* For any coupling π of P_G and P_Y, expanding the mutual information gives
 
@@ -18,33 +19,33 @@ with equality iff Y|G has density f under π, which implies M#P_G = P_Y = M#P_X 
 bound is attained by P_G = P_X with π the joint distribution of (X, Y). ∎
 
 The identity holds for every channel. If a generator outputs *probabilities* p(v|z) of a column's codes,
-the latent z takes the place of G, the cost is −log Σ_v p(v|z) f(y|v), and the excess of the loss bounds
-the excess of a latent-variable likelihood. A **joint report** of columns c₁ … c_k, a set S of cells, has
-the cost
+the latent z takes the place of G, and the cost is −log Σ_v p(v|z) f(y|v). A **joint report** of columns
+c₁ … c_k is a set S of cells, which are combinations of codes; it has the cost
 
 $$ −\log \Big( 1 + (r−1) \sum_{v ∈ S} \prod_i p_{c_i}(v_i | z) \Big) . $$
 
-Split columns are randomized independently, so their costs add up; a column that was not reported adds 0.
+Columns that are not in joint reports (**split columns**) are randomized independently, so their costs
+add up; a column that was not reported adds 0.
 
 Terms of −log f that do not depend on x shift the loss by a constant and are left out: for Laplace noise
 of scale b the cost is ‖x − y‖₁/b, for Gaussian noise ‖x − y‖₂²/(2σ²). These are densities of continuous
 noise; the mechanisms draw from a grid of 2^−19 of the noise or finer, whose exact probabilities differ
 by relative errors of that size.
 
-**A channel** is a mechanism's form (`privot.mechanisms.forms`) on tensors: cost and simulation of the
-reports of one column. For a nullable vector the output is a point v and, last in a row, the logit of the
-probability $p_m$ that the record is missing. A report is a noisy point y and a flag. If the record is
-missing, the noise was added to a public stand-in $x_0$ (`mechanisms.additive_noise.NullableNoise`), so
-the cost is that of a mixture of two cases,
+**A channel** computes the cost, and simulates the reports, of one column on tensors, by the mechanism's
+form (`privot.mechanisms.forms`). For a nullable vector a row of outputs is a point v, then the logit of
+the probability $p_m$ that the record is missing. A report is a noisy point y and a flag. If the record
+is missing, the noise was added to a public stand-in $x_0$, so the density is a mixture of two cases
+(`privot.mechanisms.additive_noise.NullableNoise`), with the cost
 
 $$ −\log \big[ p_m f(\text{flag} | \text{missing}) f(y | x_0)
    + (1−p_m) f(\text{flag} | \text{present}) f(y | v) \big] . $$
 
-The output for an image is its pixels p. If cosine coefficients T p were noised, the cost is that of T p.
+The output for an image is its pixels p. If noise was added to cosine coefficients T p, the cost is
+computed from T p.
 
-Simulated reports are drawn from a seeded generator and give no privacy.
-
-Privacy: everything is computed from a release, hence post-processing.
+Privacy: everything is computed from a release, hence post-processing. Simulated reports are drawn from a
+seeded generator and give no privacy.
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
@@ -75,7 +76,7 @@ from privot.schema import ImageDomain, Schema
 from privot.transport import manhattan, squared_euclidean
 
 _MAX_TABLE = 2**23  # most cells of a table of joint probabilities
-_MIN_PROBABILITY = 1e-30  # whose logarithm is taken
+_MIN_PROBABILITY = 1e-30  # floor of probabilities whose logarithm is taken
 
 
 class Channel(ABC):
@@ -83,7 +84,7 @@ class Channel(ABC):
 
     @abstractmethod
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """Read all reports of the column as a tensor, and the mask (n,) of rows that have one."""
+        """Read the column's reports (n, …), and the mask (n,) of people who reported the column."""
 
     @abstractmethod
     def cost(self, output: Tensor, reports: Tensor) -> Tensor:
@@ -91,14 +92,13 @@ class Channel(ABC):
 
     @abstractmethod
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        """Simulate one report for each output, as `read` returns it."""
+        """Simulate one report for each of n outputs, in the format of `read`."""
 
 
 class PointChannel(Channel):
     """Channel whose reports are noisy unit coordinates."""
 
     def read(self, release: Release, name: str) -> tuple[Tensor, Tensor]:
-        """Read points as single-precision numbers."""
         values, reported = release.reports(name)
         return torch.as_tensor(values, dtype=torch.float32), torch.as_tensor(reported)
 
@@ -114,7 +114,7 @@ class _LaplaceChannel(PointChannel):
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         uniform = torch.rand(output.shape, generator=rng).to(output.device) - 0.5
-        # Clamped to the largest float32 below ½, since ½ would give infinite noise.
+        # The largest float32 below ½, since ½ would give infinite noise.
         magnitude = -torch.log1p(-2 * uniform.abs().clamp_max(0.5 - 2.0**-25))
         return output + self.scale * uniform.sign() * magnitude
 
@@ -134,7 +134,7 @@ class _GaussianChannel(PointChannel):
         return output + self.stddev * torch.randn(output.shape, generator=rng).to(output.device)
 
 
-# Channels of additive noise by the distance of their form; given its scale.
+# Functions from a scale to a channel of additive noise, by the distance in its log density.
 NOISE_CHANNELS: dict[str, Callable[[float], PointChannel]] = {
     "manhattan": _LaplaceChannel,
     "squared_euclidean": _GaussianChannel,
@@ -148,7 +148,7 @@ class _NullableChannel(PointChannel):
         self.value = value
         self.stand_in = torch.tensor(form.stand_in)[None]
         right, self.wrong = form.probabilities
-        # Row 0: log-probabilities of the flags 0 and 1 if the record is missing; row 1: if present.
+        # Log-probabilities of the flags 0 and 1 (columns) if the record is missing or present (rows).
         log_right, log_wrong = math.log(right), math.log(self.wrong)
         self.log_flags = torch.tensor([[log_wrong, log_right], [log_right, log_wrong]])
 
@@ -207,7 +207,7 @@ class _SupportChannel(Channel):
 
 
 class _TableChannel(Channel):
-    """Channel with finitely many reports, which are row numbers (n,) of a table of likelihoods."""
+    """Channel with finitely many reports: rows (n,) of a table; outputs log-probabilities (n, K)."""
 
     def __init__(self, form: TableForm) -> None:
         self.form = form
@@ -234,7 +234,7 @@ class _TableChannel(Channel):
 
 
 def simulate_sets(
-    truth: Tensor, num_values: Tensor, size: int | Tensor, own: float | Tensor, rng: torch.Generator
+    truth: Tensor, num_values: Tensor, size: int | Tensor, hit: float | Tensor, rng: torch.Generator
 ) -> Tensor:
     """Draw uniform sets of codes that contain the true code with a given probability.
 
@@ -242,7 +242,7 @@ def simulate_sets(
         truth: True codes (n,).
         num_values: Size of each record's alphabet (n,).
         size: Size of the sets, one for all or one for each record (n,).
-        own: Probability that a set contains the true code, one for all or one for each record (n,).
+        hit: Probability that a set contains the true code, one for all or one for each record (n,).
         rng: Seeded generator.
 
     Returns:
@@ -250,10 +250,10 @@ def simulate_sets(
     """
     size = torch.as_tensor(size).expand(len(truth))
     scores = torch.rand(len(truth), int(num_values.max()), generator=rng)
-    # Codes of the smallest scores are drawn: the true code is the first, or after all others.
+    # The codes with the smallest scores are drawn: the true code is the first, or after all others.
     codes = torch.arange(scores.shape[1])
     scores[codes >= num_values[:, None]] = 3.0
-    inside = torch.rand(len(truth), generator=rng) < own
+    inside = torch.rand(len(truth), generator=rng) < hit
     scores.scatter_(1, truth[:, None], torch.where(inside, -1.0, 2.0)[:, None])
     largest_size = int(size.max())
     drawn = scores.topk(largest_size, dim=1, largest=False).indices
@@ -270,6 +270,7 @@ def _noise_channel(form: NoiseForm) -> PointChannel:
     return NOISE_CHANNELS[form.distance](form.scale)
 
 
+# Functions from a form to its channel, by the type of the form.
 _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
     NoiseForm: _noise_channel,
     FlaggedForm: lambda form: _NullableChannel(_noise_channel(form.noise), form),
@@ -279,7 +280,7 @@ _CHANNELS: Mapping[type[Form], Callable[[Any], Channel]] = {
 
 
 def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
-    """Return the channel of a split column's mechanism."""
+    """Return the channel of the mechanism that reports a split column; refuse windows."""
     form = mechanism.form(schema.columns[name])
     if form.alone:
         raise PrivotError(
@@ -295,12 +296,11 @@ def channel_of(mechanism: Mechanism, schema: Schema, name: str) -> Channel:
 
 
 class _JointChannel:
-    """Channel of joint reports, whose ratio and set size differ by sheet.
+    """Channel of joint reports: answers to the questions of a sheet, each a column in one alphabet.
 
-    A *place* is a position in the concatenated alphabets of all questions, of `total` codes. Two places
-    are added for padding: reports of fewer cells than others get cells at the place `total`, of
-    probability 0, and sheets of fewer questions than others a question of one answer, at the place
-    `total + 1`, of probability 1.
+    A *place* is a position in the concatenated alphabets of all questions, with `total` codes. Two
+    places are added for padding: place `total`, of probability 0, for reports with fewer cells than
+    others; place `total + 1`, of probability 1, for sheets with fewer questions than others.
     """
 
     def __init__(self, randomizer: Randomizer, joint: JointReport) -> None:
@@ -310,25 +310,27 @@ class _JointChannel:
         }
         sizes = np.array([size for codings in design.codings.values() for size in codings])
         starts = np.cumsum(sizes) - sizes
-        self.total, self.most = int(sizes.sum()), design.lengths[1]  # `most` questions k of a sheet
-        questions = np.full((design.num_sheets, self.most), len(sizes))  # the padding's number
+        self.total = int(sizes.sum())
+        self.num_questions = design.lengths[1]  # k, the most questions on a sheet
+        questions = np.full((design.num_sheets, self.num_questions), len(sizes))  # padding
         sizes, starts = np.append(sizes, 1), np.append(starts, self.total + 1)
         for sheet in range(design.num_sheets):
             numbers = design.numbers(sheet)
             questions[sheet, : len(numbers)] = numbers
         # By sheet (sheets, k): the questions, the sizes of their alphabets, and their first places.
         self.questions = torch.as_tensor(questions)
-        self.sizes, self.starts = (torch.as_tensor(x[questions]) for x in (sizes, starts))
-        # By sheet (sheets,): number of cells, r, p, and number of cells in a report.
+        self.sizes = torch.as_tensor(sizes[questions])
+        self.starts = torch.as_tensor(starts[questions])
+        # By sheet (sheets,): number of cells; r; probability of the true cell; cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
-        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
-        self.ratio = torch.tensor([m.likelihood_ratio for m in mechanisms])
-        self.own = torch.tensor([m.probabilities[0] for m in mechanisms])
-        self.subset_size = torch.tensor([m.subset_size for m in mechanisms])
+        sheets = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
+        self.ratio = torch.tensor([sheet.likelihood_ratio for sheet in sheets])
+        self.hit = torch.tensor([sheet.probabilities[0] for sheet in sheets])
+        self.subset_size = torch.tensor([sheet.subset_size for sheet in sheets])
         self.widest = int(self.subset_size.max())
 
     def read(self, release: Release) -> tuple[Tensor, Tensor]:
-        """Read the sheets (m,) and the cells (m, widest, k) of all reports, as places."""
+        """Read the sheets (m,), and the places of the cells (m, widest, k), of all reports."""
         answers = release.joint_answers
         widths = np.diff(answers.offsets)
         cells = np.full((len(widths), int(widths.max())), -1, np.int64)
@@ -337,11 +339,11 @@ class _JointChannel:
         return sheets, self._places(sheets, torch.as_tensor(cells))
 
     def _places(self, sheets: Tensor, cells: Tensor) -> Tensor:
-        """Convert numbers of cells (m, w), padded with −1, to places (m, widest, k) of their codes."""
+        """Convert numbers of cells (m, w), padded with −1, to the places of codes (m, widest, k)."""
         cells = torch.nn.functional.pad(cells, (0, self.widest - cells.shape[1]), value=-1)
         sizes, starts = self.sizes[sheets], self.starts[sheets]
         places, rest = [], cells
-        for question in reversed(range(self.most)):
+        for question in reversed(range(self.num_questions)):
             size = sizes[:, question, None]
             places.append(rest % size + starts[:, question, None])
             rest = rest // size
@@ -351,7 +353,7 @@ class _JointChannel:
     @property
     def tabulates(self) -> bool:
         """True if the joint table of all answers to the questions of a sheet fits into memory."""
-        return self.total**self.most <= _MAX_TABLE
+        return self.total**self.num_questions <= _MAX_TABLE
 
     def _log_probabilities(self, outputs: Outputs) -> Tensor:
         """Compute the log-probabilities (n, total + 2) of all places."""
@@ -367,35 +369,35 @@ class _JointChannel:
     def mixture_cost(self, outputs: Outputs, sheets: Tensor, cells: Tensor) -> Tensor:
         """Compute −log f(report | equal mixture of the outputs), (m,), up to a constant of the report.
 
-        The mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k columns, in
-        which the cells of a report are looked up.
+        The mixture of n products has the joint table $\\frac1n \\sum_i p_i ⊗ … ⊗ p_i$ over k questions,
+        which is computed once for all reports.
         """
         p = self._log_probabilities(outputs).exp()
         products = p
-        for _ in range(self.most - 2):
+        for _ in range(self.num_questions - 2):
             products = (products[:, :, None] * p[:, None, :]).reshape(len(p), -1)
-        table = products.mean(dim=0) if self.most == 1 else products.T @ p / len(p)
+        table = products.mean(dim=0) if self.num_questions == 1 else products.T @ p / len(p)
         index = cells[..., 0]
-        for question in range(1, self.most):
+        for question in range(1, self.num_questions):
             index = index * p.shape[1] + cells[..., question]
         supported = table.reshape(-1)[index].sum(dim=1)
         return -torch.log1p((self.ratio.to(p.device)[sheets] - 1) * supported)
 
     def simulate(self, outputs: Outputs, sheets: Tensor, rng: torch.Generator) -> Tensor:
-        """Simulate the cells (m, widest, k) of one report for each output, as places."""
+        """Simulate one report for each of m outputs; return the places of its cells (m, widest, k)."""
         drawn = [codes[:, _draw(outputs[name], rng)].T for name, codes in self.atoms.items()]
         sheet, answers = sheets.cpu(), torch.nn.functional.pad(torch.cat(drawn, dim=1), (0, 1))
         codes = answers.gather(1, self.questions[sheet])
         truth = codes[:, 0]
-        for question in range(1, self.most):
+        for question in range(1, self.num_questions):
             truth = truth * self.sizes[sheet, question] + codes[:, question]
-        size, own = self.subset_size[sheet], self.own[sheet]
-        cells = simulate_sets(truth, self.num_cells[sheet], size, own, rng)
+        size, hit = self.subset_size[sheet], self.hit[sheet]
+        cells = simulate_sets(truth, self.num_cells[sheet], size, hit, rng)
         return self._places(sheet, cells).to(sheets.device)
 
 
 def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
-    """Convert log-probabilities (n, a) of atoms to those of codes, given the codes (codings, a)."""
+    """Convert log-probabilities (n, a) of atoms, whose `codes` are (codings, a), to those of codes."""
     if len(codes) == 1:
         return log
     p = log.exp()
@@ -411,28 +413,21 @@ class Reports:
     """Batch of m reports as tensors."""
 
     values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
-    reported: Mapping[str, Tensor | None]  # masks (m,) of people who reported it; None if all did
-    sheets: Tensor | None = None  # sheet numbers of joint reports (m,)
-    cells: Tensor | None = None  # codes of their cells (m, widest, k), as places (`_JointChannel`)
+    reported: Mapping[
+        str, Tensor | None
+    ]  # masks (m,) of people who reported a column; None for all
+    # Joint reports: sheets (m,), and places of the cells (m, widest, k), see `_JointChannel`.
+    joint: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
-        parts = [self.sheets] if self.sheets is not None else list(self.values.values())
-        return len(parts[0])
-
-    @property
-    def joint(self) -> tuple[Tensor, Tensor]:
-        """Sheets and cells of a batch that has joint reports."""
-        assert self.sheets is not None
-        assert self.cells is not None
-        return self.sheets, self.cells
+        return len(next(iter(self.values.values())) if self.joint is None else self.joint[0])
 
     def rows(self, index: Tensor) -> Reports:
         """Return the reports at these indices."""
         return Reports(
             {name: values[index] for name, values in self.values.items()},
-            {name: None if m is None else m[index] for name, m in self.reported.items()},
-            None if self.sheets is None else self.sheets[index],
-            None if self.cells is None else self.cells[index],
+            {name: None if mask is None else mask[index] for name, mask in self.reported.items()},
+            None if self.joint is None else (self.joint[0][index], self.joint[1][index]),
         )
 
     @classmethod
@@ -443,12 +438,14 @@ class Reports:
             present = [tensor for tensor in tensors if tensor is not None]
             return torch.cat(present) if present else None
 
-        first = parts[0]
+        first, joint = parts[0], None
+        if first.joint is not None:
+            sheets, cells = zip(*(part.joint for part in parts if part.joint), strict=True)
+            joint = torch.cat(sheets), torch.cat(cells)
         return cls(
             {name: torch.cat([part.values[name] for part in parts]) for name in first.values},
             {name: concatenate(part.reported[name] for part in parts) for name in first.reported},
-            concatenate(part.sheets for part in parts),
-            concatenate(part.cells for part in parts),
+            joint,
         )
 
 
@@ -457,7 +454,7 @@ class LikelihoodCost:
 
     Arguments:
         randomizer: Randomizer of the reports.
-        columns: Split columns whose costs are included; by default all.
+        columns: Names of the split columns whose costs are included; by default all.
 
     Examples:
         >>> from privot import Schema
@@ -476,7 +473,7 @@ class LikelihoodCost:
         self.joint = _JointChannel(randomizer, randomizer.joint) if randomizer.joint else None
 
     def read(self, release: Release, device: torch.device) -> Reports:
-        """Read all reports of a release."""
+        """Read all reports of a release, as tensors on a device."""
         values: dict[str, Tensor] = {}
         reported: dict[str, Tensor | None] = {}
         for name, channel in self.channels.items():
@@ -486,12 +483,12 @@ class LikelihoodCost:
         if self.joint is None:
             return Reports(values, reported)
         sheets, cells = self.joint.read(release)
-        return Reports(values, reported, sheets.to(device), cells.to(device))
+        return Reports(values, reported, (sheets.to(device), cells.to(device)))
 
     def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
-        """Compute costs (n, m) of outputs and reports, up to a constant, differentiable in outputs."""
+        """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
         parts: list[Tensor] = []
-        if self.joint is not None:
+        if self.joint is not None and reports.joint is not None:
             parts.append(self.joint.cost(outputs, *reports.joint))
         for name, channel in self.channels.items():
             cost = channel.cost(outputs[name], reports.values[name])
@@ -501,23 +498,19 @@ class LikelihoodCost:
 
     def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
-        if self.joint is not None and self.joint.tabulates and not self.channels:
-            return self.joint.mixture_cost(outputs, *reports.joint)
+        joint = self.joint
+        if joint and reports.joint and joint.tabulates and not self.channels:
+            return joint.mixture_cost(outputs, *reports.joint)
         costs = self(outputs, reports)
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
     @torch.no_grad()
     def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
-        """Simulate one report for each row of the outputs.
-
-        Every simulated report has the columns or the sheet of the report in the same row of `like`. The
-        noise is drawn from a seeded generator and gives no privacy.
-        """
+        """Simulate one report per row of outputs, with the columns or sheet of that row of `like`."""
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
         }
-        cells = None
-        if self.joint is not None:
-            assert like.sheets is not None
-            cells = self.joint.simulate(outputs, like.sheets, rng)
-        return Reports(values, like.reported, like.sheets, cells)
+        if self.joint is None or like.joint is None:
+            return Reports(values, like.reported)
+        sheets, _ = like.joint
+        return Reports(values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng)))

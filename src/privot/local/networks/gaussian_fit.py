@@ -1,7 +1,7 @@
 r"""Fit of Gaussian classes to a release of candidates, by penalized maximum likelihood.
 
-**Model** (`privot.local.gaussians`, whose symbols are used here). Class c has the share $w_c$ and points
-$z' = k_c (m_c + P_c (A ξ + D^{1/2} η))$. The channel is a smooth step from b to a at t, of width τ.
+**Model.** The symbols are those of `privot.local.gaussians`: class c has the share $w_c$ and points
+$z' = k_c (m_c + P_c (A ξ + D^{1/2} η))$; the channel is a smooth step from b to a at t, of width τ.
 
 **Likelihood.** The vector y of a report has a part for each label c: one number $y_{c0}$ for the label
 and q numbers $y_c$ for the point. With $a_0$ the share of the label in the squared length of features,
@@ -11,32 +11,31 @@ $$ u = \sqrt{a_0} \, y_{c0} + \sqrt{a_1} \, ⟨y_c, z⟩ , $$
 
 and for a Gaussian z′ the score u is normal, with mean
 $μ = \sqrt{a_0} y_{c0} + \sqrt{a_1} k_c ⟨y_c, m_c⟩$ and variance
-$v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. So the mean of the channel's smooth step is again a
-smooth step, and
+$v = a_1 k_c^2 \, y_c^⊤ P_c (A A^⊤ + D) P_c \, y_c$. The mean of a smooth step over a normal u is again
+a smooth step, so
 
 $$ p(y) = \sum_c w_c \, \frac{1}{Z_c} \Big( b + (a − b) Φ\Big( \frac{μ − t}{\sqrt{v + τ^2}} \Big)
    \Big) , \qquad Z_c = \mathbb E \, Z(a_0 + a_1 ‖z'‖^2) $$
 
 is a density for all parameters. Without $Z_c$ the likelihood would grow with the length of the points.
-$Z_c$ is computed by Gauss–Hermite quadrature, with $‖z'‖^2$ approximated as log-normal of the same mean,
-1, and variance. Missing points of a label are a class whose only point is the feature for missing
-points.
+$Z_c$ is computed by Gauss–Hermite quadrature, with $‖z'‖^2$ approximated as log-normal of mean 1 and the
+same variance. Missing points of a label form one more component, whose only point is the feature for
+missing points.
 
-*Comparison with moments.* Means of reports are unbiased and linear in the features' moments. But if ε is
-large, f is far from linear: its k-th Hermite coefficient is the information on k-th moments, and the
-second is $g/\sqrt2$ times the first, g. The likelihood uses all of them. So reports need no features for
-second moments: on 60 000 images with ten labels, features for first moments suffice.
+*Comparison with moments.* Means of reports are linear in the features' moments. For large ε, f is not
+linear: its k-th Hermite coefficient determines the information on k-th moments; the second is $g/\sqrt2$
+times the first, g. The likelihood uses them all, so features for first moments suffice.
 
-**Prior.** Deviations of class means from the common mean are normal, with the variance that the linear
-estimate has beyond its known noise. Factors are normal with mean 0. Variances are log-normal around
-typical values: narrow for the variances of a point's direction, wide for those of its length and
-brightness, which are few and differ most between data sets.
+**Prior.** Deviations of class means from the common mean are normal; their variance is the observed
+variance of the linear estimate minus its known noise. Factors are normal with mean 0. Variances are
+log-normal around typical values, with a small spread for a point's direction, and a large one for its
+length and brightness, which are few and differ most between data sets.
 
 **Fit.** The start is the linear estimate of shares and class means, which is unbiased with known noise;
 it also gives the variances of the prior. Then Adam maximizes the likelihood plus the log prior on
 batches of a few thousand reports. Reports are decoded when they are drawn, so memory does not grow with
-their number. The common mean has noise of standard deviation $1/(g \sqrt{a_1 n})$ in each of q
-coordinates. If it is longer than any record, nothing can be learned, and an error is raised.
+their number. The estimated common mean has noise of standard deviation $1/(g \sqrt{a_1 n})$ in each of q
+coordinates. If this noise is longer than any record, an error is raised, since nothing can be learned.
 
 Settings were chosen on the training sets of MNIST and Fashion-MNIST: models were fitted to simulated
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
@@ -65,18 +64,20 @@ from privot.schema.domains import Array
 from privot.training.loop import TrainingSettings, train
 from privot.training.stopping import attach_model
 
-_NODES, _MIN_LENGTH = 9, 1e-6  # number of quadrature nodes, and least length of a mean
+_NODES, _MIN_LENGTH = 9, 1e-6  # number of quadrature nodes; least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D
-# Prior precision of a factor, relative to the inverse of its initial variance.
-_FACTOR_PRECISION = 1.5
-_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99  # settings of the training by default
-_PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports, and limits of the steps
+_FACTOR_PRECISION = 1.5  # prior precision of a factor, times its initial variance
+_BATCH, _RATE, _AVERAGING = 2_000, 0.01, 0.99  # default settings of the training
+_PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports; limits of the steps
 _FACTORS = 16  # largest r
-# Limits of the start: share of missing points, shares times C, the part of the means' deviations that
-# shrinkage retains, and the total variance within classes.
-_MIN_MISSING, _MAX_MISSING = 0.01, 0.9
-_MIN_SHARE, _MIN_RETAINED, _MIN_WITHIN, _MAX_WITHIN = 0.3, 0.05, 0.1, 0.6
-_MIN_BETWEEN = 0.1  # least part of the means' observed variance that is not noise
+# Limits of the start.
+_MIN_MISSING, _MAX_MISSING = 0.01, 0.9  # share of missing points
+_MIN_SHARE, _MIN_RETAINED = (
+    0.3,
+    0.05,
+)  # shares times C; part of the means' deviations after shrinkage
+_MIN_WITHIN, _MAX_WITHIN = 0.1, 0.6  # total variance within classes
+_MIN_BETWEEN = 0.1  # part of the means' observed variance that is not noise
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,9 @@ class Start:
     shares: Array  # w (C,)
     missing: float  # share of missing points
     means: Array  # m (C, q)
-    variance_between: float  # prior variance of each coordinate of a mean between classes
+    variance_between: float  # prior variance of each coordinate of the means between classes
     variances: Array  # typical variances (q,) of z given the class
-    spreads: Array  # prior deviations (q,) of the logarithms of their roots
+    spreads: Array  # prior deviations (q,) of the log standard deviations of z
 
 
 class _PointMoments(NamedTuple):
@@ -111,14 +112,13 @@ class _PointMoments(NamedTuple):
 class ClassParameters(nn.Module):
     """Parameters of Gaussian classes, their likelihood, and their prior.
 
-    `num_factors` is r, `nullable` says whether points may be missing, and `seed` is that of the initial
-    factors.
+    `num_factors` is r, `nullable` says whether points may be missing, and `seed` is for initial factors.
     """
 
     base: Tensor  # initial diagonal of D (q,)
     spreads: Tensor  # prior deviations (q,) of `log_ratios`
-    nodes: Tensor  # of the quadrature, with their weights
-    weights: Tensor
+    nodes: Tensor  # nodes of the quadrature
+    weights: Tensor  # weights of the nodes
 
     def __init__(
         self, channel: SmoothChannel, start: Start, num_factors: int, nullable: bool, seed: int
@@ -150,23 +150,24 @@ class ClassParameters(nn.Module):
         return self.base * torch.exp(2 * (self.log_ratios + self.log_level))
 
     def log_densities(self, y: LabelParts) -> Tensor:
-        """Compute ln p of n reports, (n,)."""
-        channel, variances = self.channel, self.variances
-        label_weight, linear = channel.label_weight, 1 - channel.label_weight
+        """Compute ln p (n,) of n reports."""
+        label_weight, point_weight = self.channel.label_weight, 1 - self.channel.label_weight
+        variances = self.variances
         lengths = self.means.norm(dim=1).clamp_min(_MIN_LENGTH)
         directions = self.means / lengths[:, None]
         rho, trace, variance_of_square = self._point_moments(lengths, directions, variances)
         squared_scales = 1 / (lengths**2 + trace)  # k²
         along = (y.points * directions).sum(dim=2)
-        across = y.points - (rho * along)[:, :, None] * directions  # P y
+        projected = y.points - (rho * along)[:, :, None] * directions  # P y
         label = math.sqrt(label_weight) * y.labels
-        mean = label + math.sqrt(linear) * along * lengths * squared_scales.sqrt()
-        spread = ((across @ self.factors) ** 2).sum(dim=2) + across**2 @ variances
-        density = self._smooth_step(mean, linear * squared_scales * spread)
-        density = density / self._mass(linear, squared_scales**2 * variance_of_square)
+        mean = label + math.sqrt(point_weight) * along * lengths * squared_scales.sqrt()
+        spread = ((projected @ self.factors) ** 2).sum(dim=2) + projected**2 @ variances
+        density = self._smooth_step(mean, point_weight * squared_scales * spread)
+        density = density / self._mass(squared_scales**2 * variance_of_square)
         if self.nullable:
             missing = torch.sigmoid(self.missing)
-            density_missing = self._smooth_step(label + math.sqrt(linear) * y.missing[:, None], 0.0)
+            missing_score = label + math.sqrt(point_weight) * y.missing[:, None]
+            density_missing = self._smooth_step(missing_score, 0.0)
             density = (1 - missing) * density + missing * density_missing
         return torch.log((torch.softmax(self.logits, dim=0) * density).sum(dim=1))
 
@@ -189,6 +190,7 @@ class ClassParameters(nn.Module):
         return GaussianClasses(self.channel, *(part.double().numpy().copy() for part in parts))
 
     def _smooth_step(self, mean: Tensor, variance: Tensor | float) -> Tensor:
+        """Compute the mean density of a report whose score is normal with this mean and variance."""
         channel = self.channel
         width = torch.sqrt(torch.as_tensor(channel.width**2 + variance))
         step = torch.special.ndtr((mean - channel.threshold) / width)
@@ -211,25 +213,27 @@ class ClassParameters(nn.Module):
         radial = lengths**2 * (1 - rho) ** 2 * along  # mᵀ P S P m
         return _PointMoments(rho, whole - removed * along, 2 * square + 4 * radial)
 
-    def _mass(self, linear: float, variance: Tensor) -> Tensor:
-        """Compute $Z_c$ (C,) for squared lengths of mean 1 and these variances (C,)."""
+    def _mass(self, variance: Tensor) -> Tensor:
+        """Compute $Z_c$ (C,) for squared lengths ‖z'‖² of mean 1 and these variances (C,)."""
         channel = self.channel
         log_variance = torch.log1p(variance)[:, None]
-        lengths = torch.exp(torch.sqrt(log_variance) * self.nodes - log_variance / 2)
-        total = channel.label_weight + linear * lengths + channel.width**2
+        squares = torch.exp(torch.sqrt(log_variance) * self.nodes - log_variance / 2)
+        total = channel.label_weight + (1 - channel.label_weight) * squares + channel.width**2
         below = torch.special.ndtr(-channel.threshold / total.sqrt()) @ self.weights
         return channel.outside + (channel.inside - channel.outside) * below
 
 
 def _single(values: Array) -> Tensor:
+    """Convert an array to a tensor in single precision."""
     return torch.as_tensor(np.asarray(values), dtype=torch.float32)
 
 
 def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """Fit a model whose sampler is Gaussian classes; see `privot.local.fitting.fit`.
+    """Fit a model whose sampler is Gaussian classes: see `privot.local.fitting.fit`.
 
     Raises:
-        PrivotError: for another release, a setting that would be ignored, or too few reports.
+        PrivotError: for a release without candidates or with other columns, a setting that would be
+            ignored, or too few reports.
     """
     report = _require_candidates(release)
     _require_all_used(settings, run)
@@ -282,8 +286,8 @@ def linear_start(
 ) -> Start:
     """Estimate shares and means from noisy moments, with means shrunk by the known noise.
 
-    `stddev` is that of the noise of a feature, `weight` is a₁, and `variances` (q,) are typical up to a
-    factor; `spreads` (q,) are prior deviations of the logarithms of their roots.
+    Means of features have noise of deviation `stddev`; `weight` is $a_1$. `variances` (q,) are typical
+    up to a common factor; `spreads` are described in `Start`.
     """
     count = len(moments.first)
     shares = np.maximum(moments.shares, _MIN_SHARE / count)
@@ -291,12 +295,11 @@ def linear_start(
     missing = min(_MAX_MISSING, max(_MIN_MISSING, moments.missing))
     present = shares if moments.missing == 0 else (1 - missing) * shares
     means = moments.first / present[:, None]
-    # With one class there is no variance between classes, and the mean is not shrunk.
-    deviations = means - means.mean(axis=0)
+    deviations = means - means.mean(axis=0)  # 0 for one class, whose mean is not shrunk
     noise = (1 - 1 / count) * stddev**2 / weight * float((present**-2).mean())  # of a deviation
     total = max(1e-12, float((deviations**2).mean()))
     means = means.mean(axis=0) + max(_MIN_RETAINED, 1 - noise / total) * deviations
-    # Points have length 1, so the variance within classes is what the means leave of it.
+    # Points have length 1, so the variances within classes and the squared means sum to 1.
     within = 1 - float(shares @ (means**2).sum(axis=1))
     within = min(_MAX_WITHIN, max(_MIN_WITHIN, within))
     return Start(
@@ -310,7 +313,7 @@ def linear_start(
 
 
 class Objective:
-    """Negative log posterior per report, with the likelihood of a random batch."""
+    """Negative log posterior per report, estimated from a random batch of `size` reports."""
 
     def __init__(
         self,
@@ -322,13 +325,14 @@ class Objective:
         self.classes, self.report, self.answers, self.size = classes, report, answers, size
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Compute the loss of one step; the marginal error is always 0."""
+        """Compute the loss of one step; the marginal error, of no use here, is 0."""
         total = len(self.answers.seeds)
         rows = torch.randint(total, (self.size,), generator=rng).numpy()
         log_likelihood = self.classes.log_densities(self._parts(rows)).mean()
         return self.classes.penalty() / total - log_likelihood, 0.0
 
     def _parts(self, rows: Array) -> LabelParts:
+        """Decode the reports of these rows."""
         codebook, features = self.report.mechanism.codebook, self.report.features
         y = codebook.rows(self.answers.seeds[rows], self.answers.indices[rows])
         parts = features.parts(y * np.float32(math.sqrt(codebook.dimension)))
@@ -336,7 +340,7 @@ class Objective:
 
 
 def _require_candidates(release: Release) -> CandidatesReport:
-    """Return the candidates report; raise PrivotError without one, or if there are other columns."""
+    """Return the candidates report; raise PrivotError if there is none, or another column."""
     report = release.randomizer.candidates
     if report is None:
         raise PrivotError(
@@ -353,7 +357,7 @@ def _require_candidates(release: Release) -> CandidatesReport:
 
 
 def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -> None:
-    """Raise an error if the noise of the common mean is longer than any record."""
+    """Raise PrivotError if the noise of the common mean is longer than any record."""
     squared = stddev**2 * report.features.num_coordinates / (1 - report.features.label_weight)
     if squared > 1:
         raise PrivotError(
@@ -364,7 +368,7 @@ def _require_enough(report: CandidatesReport, stddev: float, num_reports: int) -
 
 
 def _require_all_used(settings: FitSettings, run: Run) -> None:
-    """Raise an error for several processes, and for settings that only a generator uses."""
+    """Raise PrivotError for several processes, and for settings that only a generator uses."""
     if started_by_torchrun():
         raise PrivotError(
             "estimator 'gaussian_classes' runs in one process: start it without torchrun"

@@ -1,11 +1,11 @@
 """Fit of a generator to a release by steps on minibatches of reports, and its sampler.
 
-The losses are those of `privot.local.networks.steps`. `loss="auto"` is `likelihood` if all columns are
+The losses are defined in `privot.local.networks.steps`. `loss="auto"` is `likelihood` if all columns are
 in joint reports, otherwise `plain` for at most 5 features and `self_corrected` for more.
 
-The likelihood of joint reports depends on a batch of latents only through its table over few columns, so
-a step uses many reports. The product of the marginals is a saddle point of this likelihood, at which a
-network with small output weights starts, so the output weights are enlarged.
+The likelihood of joint reports depends on a batch of latents only through the joint tables of a few
+columns, so a step can use many reports. The product of the marginals is a saddle point of this
+likelihood, near which a network with small output weights starts; so the output weights are enlarged.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from privot.core.errors import PrivotError
-from privot.local.model import Condition, LocalModel
+from privot.local.model import Condition, LocalModel, Sampler
 from privot.local.networks.cost import LikelihoodCost
 from privot.local.networks.heads import Head, Outputs
 from privot.local.networks.image_generators import (
@@ -35,24 +35,17 @@ from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelih
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
+from privot.training import parallel
 from privot.training.generators import MLP, make_network, torch_generator
 from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import (
-    ALONE,
-    Group,
-    join,
-    local_device,
-    short_products,
-    threads_for,
-    wait_at_exit,
-)
+from privot.training.parallel import ALONE, Group
 from privot.training.stopping import attach_model
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
-_MAX_PLAIN_FEATURES = 5  # for which `plain` is the loss by default
-_TABLE_BATCH_SIZE = 2**14  # reports in a step of the likelihood of joint reports
-_OUTPUT_GAIN = 10.0  # factor of initial output weights for the likelihood
+_MAX_PLAIN_FEATURES = 5  # most features for which `plain` is the default loss
+_TABLE_BATCH_SIZE = 2**14  # reports per step, for the likelihood of joint reports
+_OUTPUT_GAIN = 10.0  # factor of the initial output weights, for the likelihood
 # Settings that a resumed run must share with its checkpoint.
 _IDENTITY = (
     "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
@@ -60,7 +53,7 @@ _IDENTITY = (
 
 
 @dataclass(frozen=True, eq=False)
-class GeneratorSampler:
+class GeneratorSampler(Sampler):
     """Sampler of records from a generator network and its head."""
 
     generator: Generator  # network from latents to features
@@ -68,12 +61,11 @@ class GeneratorSampler:
     kind: ClassVar[str] = "generator"
 
     def outputs(self, num_rows: int, rng: torch.Generator) -> Outputs:
-        """Compute the head's outputs of `num_rows` fresh latents."""
+        """Compute the head's outputs for `num_rows` new latents."""
         return self.head(self.generator(self.generator.draw_latent(num_rows, rng)))
 
     @torch.no_grad()
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
-        """See `Sampler`."""
         for name in where:
             if name not in self.head.coded:
                 raise PrivotError(
@@ -84,8 +76,8 @@ class GeneratorSampler:
         rng_torch = torch_generator(rng)
         outputs = dict(self.outputs(pool, rng_torch))
         if where and num_rows:
-            # Latents are drawn in proportion to the probability of the condition, which their outputs
-            # are then restricted to.
+            # Draw latents in proportion to the probability of the condition given the latent; restrict
+            # their outputs to the condition.
             weight = torch.ones(pool, dtype=torch.float64)
             for name, codes in where.items():
                 weight *= outputs[name].double().exp()[:, codes].sum(dim=1)
@@ -99,26 +91,23 @@ class GeneratorSampler:
         return self.head.records(outputs, rng_torch)
 
     def fields(self) -> dict[str, Any]:
-        """See `Sampler`."""
         network = self.generator
         sizes = {"latent_dim": network.latent_dim, "hidden": list(network.hidden)}
         return sizes | {"architecture": network.architecture}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """See `Sampler`."""
-        return {name: x.cpu().numpy() for name, x in self.generator.state_dict().items()}
+        return {name: tensor.cpu().numpy() for name, tensor in self.generator.state_dict().items()}
 
     @classmethod
     def build(
         cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> Self:
-        """Restore the sampler that `fields` and `arrays` describe."""
         head, shares = Head(randomizer), arrays.get("conditional.shares")
         num_labels = 0 if shares is None else len(shares)
         images = [column.image_shape for column in head.images.values()]
         # The network of an image, alone or with a label, has outputs of the image's shape.
-        num_codes = len(head.coded)
-        one_image = len(images) == 1 and num_codes <= 1 and len(head.widths) == 1 + num_codes
+        num_coded = len(head.coded)
+        one_image = len(images) == 1 and num_coded <= 1 and len(head.widths) == 1 + num_coded
         network = make_network(
             fields["architecture"],
             fields["latent_dim"] + num_labels,
@@ -128,7 +117,8 @@ class GeneratorSampler:
         generator: Generator = network
         if shares is not None:
             generator = LabeledGenerator(head, network, torch.from_numpy(shares))
-        generator.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
+        state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        generator.load_state_dict(state)
         return cls(generator.eval(), head)
 
 
@@ -139,7 +129,6 @@ class LabeledSampler(GeneratorSampler):
 
     @torch.no_grad()
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
-        """See `Sampler`."""
         generator, rng_torch = self.generator, torch_generator(rng)
         assert isinstance(generator, LabeledGenerator)
         shares, codes = generator.conditional.shares, where.get(generator.label)
@@ -151,9 +140,13 @@ class LabeledSampler(GeneratorSampler):
 
 
 def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalModel:
-    """Fit a model whose sampler is a network; see `privot.local.fitting.fit`."""
-    device = local_device(run.device)
-    group = join(device)
+    """Fit a model whose sampler is a network: see `privot.local.fitting.fit`.
+
+    Raises:
+        PrivotError: for settings that the release, or several processes, cannot use.
+    """
+    device = parallel.local_device(run.device)
+    group = parallel.join(device)
     head = Head(release.randomizer)
     if run.loss is not None and group.size > 1:
         raise PrivotError("loss is a function, which one process computes: start without torchrun")
@@ -189,7 +182,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
-    with threads_for(size**2), short_products() if images else nullcontext(), attach_model(learned):
+    products = parallel.short_products() if images else nullcontext()
+    with parallel.threads_for(size**2), products, attach_model(learned):
         history = train(
             generator,
             objective,
@@ -199,7 +193,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
-    wait_at_exit(group)
+    parallel.wait_at_exit(group)
     return learned(history)
 
 
@@ -216,7 +210,7 @@ def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:
 
 
 class TransportObjective:
-    """Function from the run's random generator to the loss and the marginal error of one step.
+    """Function from the source of randomness to the loss and the marginal error of one step.
 
     In a group, every process has all reports and latents of the batch, and computes the outputs and
     gradients of its share of the latents; costs and features are gathered (`privot.training.parallel`).
@@ -262,14 +256,14 @@ class TransportObjective:
         return self.loss(step)
 
     def _features(self, rng: torch.Generator) -> Tensor:
-        """Compute features of this process's share of fresh latents."""
+        """Compute the features of this process's share of new latents."""
         latent = self.batches.latent(self.generator, self.size, rng)
         features: Tensor = self.generator(latent[self.share])
         return features
 
 
 def choose_loss(loss: str, head: Head, joint: bool) -> Loss:
-    """Return the loss with this name; `"auto"` chooses as the module describes."""
+    """Return the loss of this name; `"auto"` depends on the head and on whether reports are joint."""
     if loss == "auto":
         if joint and len(head.coded) == len(head.widths):
             loss = "likelihood"

@@ -2,16 +2,16 @@ r"""Heads: maps from a generator's features to outputs, and from outputs to reco
 
 | column | features | output |
 |---|---|---|
-| reported with additive noise | one a coordinate | point of its domain, and the logit of being missing |
-| any other | one a code (or an atom, if a joint report uses several codings) | log-probabilities |
-| image | one a pixel | pixels |
+| image | one per pixel | pixels |
+| point with additive noise | one per coordinate, one if it may be missing | point, logit of missing |
+| any other | one per code, or per atom in joint reports | log-probabilities |
 
 Points are bounded by tanh if the domain is a box; otherwise they are unbounded, and samples are
 projected to the domain. Log-probabilities make the likelihood of codes differentiable.
 
-Pixels are the tanh of their features. If only the cosine coefficients T x of a mask were noised
-(`privot.schema.images`), reports do not depend on other frequencies, and no loss constrains them. So
-features are smoothed first, $p = \tanh(T^⊤ T\, a)$; the tanh bounds the pixels and restores some high
+Pixels are the tanh of their features. With a low-pass mask, only the cosine coefficients T x of its
+frequencies are reported (`privot.schema.images`), so no loss constrains other frequencies. Then the
+features a are smoothed first, $p = \tanh(T^⊤ T\, a)$; the tanh bounds the pixels and restores some high
 frequencies at sharp edges.
 """
 
@@ -30,7 +30,7 @@ from privot.schema import ArrayColumn, Box, ImageDomain
 from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.domains import from_unit
 
-Outputs = Mapping[str, Tensor]  # outputs of the head by column, (n, d) each
+Outputs = Mapping[str, Tensor]  # outputs of the head, (n, width of the output) by column
 Rng = torch.Generator
 Arrays = dict[str, pa.Array]  # columns of a table
 
@@ -46,7 +46,7 @@ class ColumnHead(Protocol):
         """Compute the output of features (n, width)."""
 
     def records(self, output: Tensor, rng: Rng, numpy_rng: np.random.Generator) -> Arrays:
-        """Draw table columns with one value for each row of an output; `numpy_rng` draws within bins."""
+        """Draw one value for each row of the output, as table columns; `numpy_rng` draws within bins."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _PointHead:
     def __call__(self, features: Tensor) -> Tensor:
         dimension = self.column.domain.dimension
         point, logit = features[:, :dimension], features[:, dimension:]
-        # Other domains project points outside when they are sampled.
+        # Points outside of other domains are projected when they are sampled.
         point = torch.tanh(point) if isinstance(self.column.domain, Box) else point
         return torch.cat([point, logit], dim=1)
 
@@ -99,7 +99,7 @@ class _PointHead:
 
 
 class CosineMap:
-    """Cosine transform T of an image domain with a low-pass mask, on tensors.
+    """Cosine transform T of an image domain with a low-pass mask, from N pixels to d coefficients.
 
     Examples:
         >>> smooth = CosineMap(ImageDomain((8, 8), low_pass=(1, 1))).smooth(torch.arange(64.0)[None])
@@ -109,19 +109,20 @@ class CosineMap:
 
     def __init__(self, domain: ImageDomain) -> None:
         self.shape = domain.shape
-        self.along, self.across = (torch.tensor(x, dtype=torch.float32) for x in domain.cosines)
+        self.along, self.across = (torch.as_tensor(part).float() for part in domain.cosines)
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Compute coefficients (n, d) of pixels (n, N)."""
         return self._coefficients(pixels).flatten(1)
 
     def smooth(self, pixels: Tensor) -> Tensor:
-        """Compute Tᵀ T p, the projections (n, N) of images to the frequencies of the mask."""
+        """Project images p (n, N) to the frequencies of the mask, Tᵀ T p (n, N)."""
         cube = self._coefficients(pixels)
         along, across = (part.to(pixels) for part in (self.along, self.across))
         return torch.einsum("mh,nmkc,kw->nhwc", along, cube, across).flatten(1)
 
     def _coefficients(self, pixels: Tensor) -> Tensor:
+        """Compute coefficients (n, rows, columns, color channels) of pixels (n, N)."""
         cube = pixels.reshape(len(pixels), *self.shape[:2], -1)
         along, across = (part.to(pixels) for part in (self.along, self.across))
         return torch.einsum("mh,nhwc,kw->nmkc", along, cube, across)
@@ -129,7 +130,7 @@ class CosineMap:
 
 @dataclass(frozen=True)
 class _ImageHead:
-    """Head whose outputs are pixels (n, N) in unit coordinates; with a mask, features are smoothed."""
+    """Head whose outputs are pixels (n, N) in unit coordinates."""
 
     name: str
     column: ArrayColumn
@@ -150,7 +151,7 @@ class _ImageHead:
 
 
 class Head:
-    """Map from features to outputs, and from outputs to records, for one randomizer's columns.
+    """Map from features to outputs, and from outputs to records, for all columns of a randomizer.
 
     Attributes:
         columns: Head of each column, in the schema's order.
@@ -197,7 +198,7 @@ class Head:
         }
 
     def records(self, outputs: Outputs, rng: torch.Generator) -> pa.Table:
-        """Draw one record for each row of the outputs, as table columns."""
+        """Draw one record for each row of the outputs."""
         columns: dict[str, pa.Array] = {}
         numpy_rng = np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
         for name, output in outputs.items():

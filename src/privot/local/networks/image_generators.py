@@ -1,16 +1,16 @@
 r"""Generators of images, alone or with a label: initial weights, and batches of one reported label.
 
-**Labels** of images. A label $c ∼ p$ is drawn first, and then the image G(z, c), so images of any label
-can be drawn. Randomized response reports the true label with probability s and each other label with
+**Labels.** A label $c ∼ p$ is drawn first, and then the image G(z, c), so images of any label can be
+drawn. Randomized response reports the true label with probability s and each other label with
 probability t, so the shares of reported labels are $r_c = t + (s − t) p_c$, which is solved for p.
 
-**Strata.** A step uses only reports with **one** reported label k. Given k, the true label has $P(c | k)
-∝ p_c\, f(k|c)$, and reports have the distribution of M(x) with x ∼ P(x | k) = Σ_c P(c|k) P(x|c). The
-generator draws c from P(·|k) and x = G(z, c). Within a stratum the cost of the label depends on c only,
-so it is constant in each row of the transport problem and does not change the plan. The recovery theorem
-holds in each stratum: given k, G generates x given k. If most reported labels are true, strata are
-nearly classes, which have less spread than the whole, so plans are more accurate. Strata are drawn as
-often as their labels are reported.
+**Strata.** All reports of a step have the **same** reported label k. Given k, the true label has the
+probability $P(c | k) ∝ p_c\, f(k|c)$, and reports have the distribution of M(x) with x ∼ P(x | k) =
+Σ_c P(c|k) P(x|c). The generator draws c from P(·|k) and x = G(z, c). Within a stratum the cost of the
+label depends only on c, so it is constant in each row of the transport problem and does not change the
+plan. The recovery theorem (`privot.local.networks.cost`) holds in each stratum: given k, G generates x
+given k. If most reported labels are true, strata are nearly classes, which have less spread than all
+records, so plans are more accurate. A stratum is drawn as often as its label is reported.
 
 **Initial weights** of image generators. A network whose outputs all equal the mean record is a
 stationary point of every transport loss, since equal outputs get equal gradients. Networks with small
@@ -25,14 +25,12 @@ outputs $\tanh a$ is set to
 
 $$ a = \mathrm{artanh}(\bar Y) + D^{−1} A\, w(h) , $$
 
-where w whitens h on a sample of latents, A (d, k) has the leading axes, with lengths equal to their
-standard deviations, and D is the slope of tanh. To first order the outputs then have the records' mean
-and leading covariance. On MNIST with σ = 2 this reduces the distance in 50 principal components after 40
-CPU seconds from 7.2 to 3.1.
+where w whitens h on a sample of latents, the columns of A (d, k) are the leading principal axes, with
+their standard deviations as lengths, and D is the slope of tanh. To first order the outputs then have
+the records' mean and leading covariance.
 
-**Settings** for images were chosen by Fréchet distance (`docs/results/images.md`). As self-correction
-has no bias at small batches, more steps are better than larger batches; a learning rate of 6e-3
-diverges.
+**Settings** for images were chosen by Fréchet distance (`docs/results/images.md`). Self-correction has
+no bias at small batches, so more steps are better than larger batches.
 
 Privacy: everything is a function of the release, hence post-processing.
 
@@ -52,15 +50,15 @@ from privot.randomizer import Randomizer, Release
 from privot.training.generators import DCGAN, MLP, Conditional, make_network
 
 _LATENT_DIM = 16  # by default
-_STARTING_LATENTS = 2000  # on which hidden features are whitened
+_STARTING_LATENTS = 2000  # number of latents on which hidden features are whitened
 _LABEL_LOGIT = 40.0  # logit of the drawn label, so that others have probability e^−40
 _MIN_SHARE = 1e-3  # least estimated share of a label
-_MAX_COORDINATES = 2048  # largest covariance that is decomposed
-_MAX_AXES = 50  # of the covariance that initial outputs have
-_MAX_MEAN = 0.995  # limit of initial means, beyond which tanh has hardly a slope
-_MAX_SLOPE_MEAN = 0.9  # limit of means at which the slope is taken, so that weights stay small
-_ROWS_AT_ONCE = 8192  # whose products are added to a covariance
-_MIN_DEVIATION = 1e-4  # of a direction of hidden features that varies, relative to the largest one
+_MAX_COORDINATES = 2048  # size of the largest covariance that is decomposed
+_MAX_AXES = 50  # most axes of the covariance that initial outputs have
+_MAX_MEAN = 0.995  # limit of initial means, beyond which the slope of tanh is nearly 0
+_MAX_SLOPE_MEAN = 0.9  # limit of means for the slope of tanh, so that weights stay small
+_ROWS_AT_ONCE = 8192  # rows whose products are added to a covariance at once
+_MIN_DEVIATION = 1e-4  # least deviation of hidden features in a direction, relative to the largest
 
 
 def fits_images(randomizer: Randomizer) -> bool:
@@ -77,7 +75,7 @@ class LabeledGenerator(nn.Module):
 
     Arguments:
         head: Head of one image and one coded column.
-        network: Network from latents and the labels' unit vectors to images.
+        network: Network from latents that end with the label's unit vector to images.
         shares: Probability p of each label.
     """
 
@@ -93,14 +91,15 @@ class LabeledGenerator(nn.Module):
     def forward(self, latent: Tensor) -> Tensor:
         """Compute features (n, num_features) of latents that end with the label's unit vector."""
         features = self.conditional(latent)
-        image, hot = features.tensor_split([features.shape[1] - self.conditional.num_labels], dim=1)
-        parts = (image, _LABEL_LOGIT * hot) if self._image_first else (_LABEL_LOGIT * hot, image)
-        return torch.cat(parts, dim=1)
+        num_pixels = features.shape[1] - self.conditional.num_labels
+        image, one_hot = features.tensor_split([num_pixels], dim=1)
+        logits = _LABEL_LOGIT * one_hot
+        return torch.cat((image, logits) if self._image_first else (logits, image), dim=1)
 
     def draw_latent(
         self, num_rows: int, rng: torch.Generator, labels: Tensor | None = None
     ) -> Tensor:
-        """Draw latents (num_rows, latent_dim + K) for labels (num_rows,), by default drawn from p."""
+        """Draw latents (num_rows, latent_dim + labels) for labels (num_rows,), by default ∼ p."""
         return self.conditional.draw_latent(num_rows, rng, labels)
 
 
@@ -108,7 +107,7 @@ Generator = MLP | DCGAN | LabeledGenerator
 
 
 def image_generator(release: Release, head: Head, settings: FitSettings) -> Generator:
-    """Create a generator of images; initial weights of an MLP match the records' leading moments."""
+    """Create a generator of images; an MLP starts at the records' leading moments."""
     latent_dim = settings.latent_dim or _LATENT_DIM
     (name,) = head.images
     shares = LabelReports(release, *head.coded).shares if head.coded else torch.zeros(0)
@@ -136,10 +135,10 @@ def image_generator(release: Release, head: Head, settings: FitSettings) -> Gene
 
 
 def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor]:
-    """Estimate the mean (d,) and leading axes (k, d) of the records' covariance, longest first.
+    """Estimate the mean (d,) and the leading axes (k, d) of the records' covariance, longest first.
 
-    There are no axes (k = 0) for a single report, or for more than 2048 coordinates, because all
-    eigenvectors are computed.
+    For a single report, or more than 2048 coordinates, there are no axes (k = 0), because all
+    eigenvectors would have to be computed.
 
     Arguments:
         reports: Reports (n, d).
@@ -170,13 +169,13 @@ def leading_axes(reports: Tensor, noise_variance: float) -> tuple[Tensor, Tensor
 
 @torch.no_grad()
 def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -> int:
-    """Set the last layer so that, to first order, tanh of the network has this mean and these axes.
+    """Set the last layer so that, to first order, the network's outputs have a given mean and axes.
 
     Arguments:
-        network: Network of features (n, d); outputs are their tanh.
-        latent: Latents (n, latent_dim) as training will draw them, a thousand or more.
+        network: Network of features (n, d), whose tanh are the outputs.
+        latent: A thousand or more latents (n, latent_dim), distributed as in training.
         mean: Mean of the outputs (d,), in [−1, 1].
-        axes: Axes (k, d) of their covariance; fewer are used if the hidden layer is small.
+        axes: Axes (k, d) of the outputs' covariance; fewer are used if the hidden layer is small.
 
     Returns:
         Number of axes used.
@@ -196,9 +195,9 @@ def start_at_moments(network: MLP, latent: Tensor, mean: Tensor, axes: Tensor) -
 
 
 class LabelReports:
-    """Reported labels `codes` (n,), estimated shares p (K,) of the true labels, and P(c | k) (K, K).
+    """Reported labels `codes` (n,), estimated shares p of true labels, and `given`, P(c | k).
 
-    Rows of `given`, which is P(c | k), are reported labels k.
+    Rows of `given` are reported labels k, columns are true labels c.
     """
 
     def __init__(self, release: Release, name: str) -> None:
@@ -217,7 +216,7 @@ class LabelReports:
 class Strata(Minibatches):
     """Batches of `size` reports with the same reported label, drawn with replacement from memory.
 
-    The cost reads all columns but `label`.
+    `cost` reads all columns but `label`, which has the labels.
     """
 
     def __init__(
@@ -237,7 +236,7 @@ class Strata(Minibatches):
         return self._reports.rows(index.to(self._device))
 
     def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
-        """See `Minibatches`; true labels are drawn given the reported label of the last batch."""
+        # True labels are drawn given the reported label of the last batch.
         assert isinstance(generator, LabeledGenerator)
         labels = torch.multinomial(self._given, num_rows, replacement=True, generator=rng)
         return generator.draw_latent(num_rows, rng, labels)

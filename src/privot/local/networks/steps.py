@@ -2,41 +2,38 @@ r"""Training steps of generators: minibatches of reports, and losses.
 
 **Batches from memory** are drawn uniformly with replacement.
 
-**Batches from disk.** An epoch passes over all row groups in random order, a *window* of several groups
-at a time, whose reports are shuffled and divided into batches. A release is written in random order
-(`privot.randomizer.publishing`), so its row groups are uniform samples, and batches are uniform samples
-without replacement; for files in another order, a batch has reports of its window only. Reports beyond
-the full batches of a window are left out of that epoch.
-
-The k-th batch is a function of the seed and k, so a resumed run reads one window and continues bit for
-bit. Only one window and a few batches are in memory; a thread reads ahead.
+**Batches from disk.** In every epoch the row groups are put in random order and divided into *windows*
+of several groups. The reports of a window are shuffled and divided into batches; those that do not fill
+a batch are left out. A release is written in random order (`privot.randomizer.publishing`), so batches
+are uniform samples without replacement; for other files, a batch has reports of its window only. The
+k-th batch is a function of the seed and k, so a resumed run reads one window and continues bit for bit.
 
 **A loss** is a function of a `Step` (the generator's outputs, a batch of reports, their cost −log f); it
-has no access to records. `plain` is the transport cost with the matched entropic weight, whose minimizer
-is the distribution of the *clean* records (`privot.local.networks.cost`). Its gradient is that of
-$⟨π, C⟩$ for a fixed plan π (algorithm 1 of Reshetova et al.).
+has no access to records. A custom loss is given to `privot.fit(release, loss=…)`. `plain` is the
+transport cost with entropic weight 1, whose minimizer is the distribution of the *clean* records
+(`privot.local.networks.cost`). Its gradient is the gradient of $⟨π, C⟩$ for a fixed plan π (Reshetova et
+al., algorithm 1).
 
-**Mini-batch bias.** The theorem holds for distributions. A plan between b points and b points overfits
-the noise, and the learned spread is too small: in 50 dimensions with noise of standard deviation 1 it is
-half the truth at b = 400. `self_corrected` subtracts the gradient for reports simulated from the model,
+**Mini-batch bias.** The theorem of recovery holds for distributions. A plan between b outputs and b
+reports overfits the noise, and the learned spread is too small: in 50 dimensions with noise of standard
+deviation 1 it is half the truth at b = 400. `self_corrected` subtracts the gradient for reports that are
+simulated from the model,
 
 $$ g = g_b(θ; Y) − g_b(θ; Y'), \qquad Y' = M(\text{stopgrad } G_θ(z')) , $$
 
 with the same generated batch in both terms. If $P_G = P_X$, Y′ has the distribution of Y, so $E\,g = 0$
 for every b, dimension and mechanism; as b → ∞ the second term vanishes. In few dimensions the bias is
-small, and the second plan only adds variance. The latents z′ must be fresh: reports simulated from the
-batch's own points would have the bias again.
+small, and the second plan only adds variance. The latents z′ must be drawn anew: reports simulated from
+the outputs of the same batch would again be biased.
 
-**Likelihood.** If all columns are reported as codes, outputs are distributions, and the b latents of a
-batch are a mixture with the exact negative log-likelihood
+**Likelihood** (`likelihood`). If all columns are reported as codes, outputs are distributions, and the b
+latents of a batch are a mixture, for which m reports have the exact mean negative log-likelihood
 
-$$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} , $$
+$$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} . $$
 
-which is the transport problem with a free first marginal, so no plan has to be computed. The number b of
-latents in a step limits the number of classes: with 200, a network does not fit the noise, while with
-more it does.
-
-**Any other loss** is a function of the same kind, given to `privot.fit(release, loss=…)`.
+This is the transport problem with a free first marginal, so no plan has to be computed. The number b of
+latents in a step limits the number of classes: with 200, a network does not fit the noise, with more it
+does.
 
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """
@@ -62,44 +59,47 @@ from privot.training.parallel import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 
-_MAX_IN_MEMORY = 2**20  # largest number of reports in files that are read into memory
-_WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window, and its fewest batches
-_BLOCK_BYTES = 2**21  # batches are read in blocks of this size
+_MAX_IN_MEMORY = 2**20  # most reports of a release in files that are read into memory
+_WINDOW_BYTES, _MIN_BATCHES = 2**25, 4  # approximate size of a window; its fewest batches
+_BLOCK_BYTES = 2**21  # approximate size of a block of batches, which are read at once
 
 
 class DrawsLatent(Protocol):
-    """Network that draws its own latents."""
+    """Generator that draws its latents."""
 
     def draw_latent(self, num_rows: int, rng: torch.Generator) -> Tensor:
         """Draw latents (num_rows, d)."""
 
 
 class Minibatches(ABC):
-    """Source of the reports of each step, and of the latents matched with them."""
+    """Source of the reports of each step, and of the latents that are matched with them."""
 
     @abstractmethod
     def draw(self, rng: torch.Generator) -> Reports:
         """Return the next batch."""
 
     def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
-        """Draw latents (num_rows, d) with the distribution of the last batch's people."""
+        """Draw latents (num_rows, d) with the distribution of the people in the last batch."""
         return generator.draw_latent(num_rows, rng)
 
-    def seek(self, step: int) -> None:  # noqa: B027  # nothing to do where the run's generator draws
-        """Go to the batch of a step; steps are counted from 0."""
+    def seek(self, step: int) -> None:  # noqa: B027  # nothing to do if batches depend on `rng` only
+        """Continue with the batch of a step; steps are counted from 0."""
 
 
 def minibatches(
     release: Release, cost: LikelihoodCost, size: int, seed: int, device: torch.device
 ) -> Minibatches:
-    """Create batches of `size` reports, from disk if the release is large and in files, else memory."""
+    """Create batches of `size` reports, from disk for a large release in files, else from memory.
+
+    The cost reads the reports; the seed determines the order of those on disk.
+    """
     if release.rows.in_memory or len(release) <= _MAX_IN_MEMORY:
         return FromMemory(release, cost, size, device)
     return FromDisk(release, cost, size, seed, device)
 
 
 class FromMemory(Minibatches):
-    """Batches drawn uniformly with replacement, by the run's generator."""
+    """Batches drawn uniformly with replacement from memory."""
 
     def __init__(
         self, release: Release, cost: LikelihoodCost, size: int, device: torch.device
@@ -112,7 +112,7 @@ class FromMemory(Minibatches):
 
 
 class FromDisk(Minibatches):
-    """Batches of `size` reports from windows of row groups, as the module describes.
+    """Batches of `size` reports from windows of row groups on disk, in the seed's order.
 
     Raises:
         PrivotError: if there are fewer reports than a batch.
@@ -146,7 +146,6 @@ class FromDisk(Minibatches):
         self._block, self._next_row = self._next_block(), 0
 
     def draw(self, rng: torch.Generator) -> Reports:
-        """See `Minibatches`; the random generator of the run is not used."""
         if self._next_row == len(self._block):
             self._block, self._next_row = self._next_block(), 0
         rows = torch.arange(self._next_row, self._next_row + self._size)
@@ -154,13 +153,13 @@ class FromDisk(Minibatches):
         return self._block.rows(rows.to(self._device))
 
     def _next_block(self) -> Reports:
-        """Return the block that the thread has read, and start to read the one after it."""
+        """Return the block that the thread has read, and start to read the next one."""
         block = self._ahead.result()
         self._ahead = self._thread.submit(next, self._blocks)
         return block
 
     def _blocks_from(self, step: int) -> Iterator[Reports]:
-        """Yield blocks of batches endlessly, from the batch of a step on."""
+        """Yield blocks of batches without end, from the batch of a step on."""
         skipped = step  # batches to skip
         for epoch in count():
             for number, groups in enumerate(self._windows(epoch)):
@@ -183,7 +182,7 @@ class FromDisk(Minibatches):
     def _blocks_of_window(
         self, epoch: int, number: int, groups: list[int], start: int
     ) -> Iterator[Reports]:
-        """Yield the blocks of a window from its report `start` on."""
+        """Yield the blocks of the given window of an epoch, from its report `start` on."""
         tables = [self._release.rows.read(self._groups[group]) for group in groups]
         table = pa.concat_tables(tables).combine_chunks()
         order = np.random.default_rng([self._seed, epoch, number]).permutation(table.num_rows)
@@ -198,26 +197,25 @@ class FromDisk(Minibatches):
 class Step:
     """Inputs of a loss.
 
-    `outputs` are the head's for b fresh latents, by column, and differentiable (see `LikelihoodCost`).
-    In a group of processes they are this process's share, but all of them for `likelihood`.
+    In a group of processes, `outputs` are this process's share, but for `likelihood` all outputs.
     """
 
-    outputs: Outputs
+    outputs: Outputs  # outputs of the head for b new latents, by column, differentiable
     reports: Reports  # batch of m reports from the release
     cost: LikelihoodCost  # −log f of outputs and reports; also simulates reports of outputs
-    fresh: Callable[[], Outputs]  # draws b other outputs
-    solver: SinkhornSolver  # of transport problems
-    rng: torch.Generator  # of the run
+    fresh: Callable[[], Outputs]  # draws outputs for b other latents
+    solver: SinkhornSolver  # solver of transport problems
+    rng: torch.Generator  # source of randomness
     group: Group = ALONE  # processes that train together
 
     @torch.no_grad()
     def simulated(self) -> Reports:
-        """Simulate reports of fresh outputs of the model, without gradient."""
+        """Simulate m reports of new outputs of the model, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
     def entropic_costs(self, *batches: Reports) -> tuple[list[Tensor], float]:
         """Compute the entropic cost to each batch of m reports, and the largest marginal error."""
-        # One cost matrix for all batches, which share the outputs and the product in the gradient.
+        # One cost matrix for all batches, so that its gradient in the outputs is one product.
         costs = self.cost(self.outputs, Reports.joined(batches)).split(len(self.reports), dim=1)
         solved = [self._entropic_cost(part.contiguous()) for part in costs]
         return [value for value, _ in solved], max(result.marginal_error for _, result in solved)
@@ -229,18 +227,18 @@ class Step:
         return entropic_cost_of_rows(costs, first, self.group.gather, self.solver)
 
 
-# Function from a step to the value to minimize and the largest marginal error of its plans, or 0.
+# Function from a step to the value to minimize, and the largest marginal error of its plans (0 without).
 Loss = Callable[[Step], tuple[Tensor, float]]
 
 
 def plain(step: Step) -> tuple[Tensor, float]:
-    """Compute the entropic cost of outputs and reports."""
+    """Compute the entropic cost between outputs and reports."""
     (value,), error = step.entropic_costs(step.reports)
     return value, error
 
 
 def self_corrected(step: Step) -> tuple[Tensor, float]:
-    """Compute `plain` minus the entropic cost of outputs and reports simulated from the model."""
+    """Compute `plain` minus the entropic cost between outputs and reports simulated from the model."""
     (value, correction), error = step.entropic_costs(step.reports, step.simulated())
     return value - correction, error
 

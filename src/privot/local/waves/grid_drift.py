@@ -8,20 +8,20 @@ $$ \sum_s e^{−|t − s| / h} \sum_y n_{sy} \ln (A_s e^g)_y − \frac{λ}{2} \i
 with weights scaled so that the nearest wave has weight 1. For h = 0 only the nearest wave counts, and
 for h = ∞ all waves count equally. The reference $e^{g'}$ is the density at t for the next **longer
 reach**, with ten times the λ of a single release; for h = ∞ it is uniform, with the λ of a single
-release. So the estimate from distant waves holds at a place unless reports of near waves contradict it
-there: a corner that was always empty stays empty by the reports of all waves, and a town that moves is
-located by those of a few. Every reach is about half the one before. A reach whose weights are nearly
-those of the one before is skipped, since its reports would count twice. In one dimension, where the
-penalty is learned by evidence, the reference is uniform for all h.
+release. So the estimate from distant waves holds wherever reports of near waves do not contradict it: a
+corner that was always empty stays empty by the reports of all waves, and a town that moves is located by
+the reports of a few. Every reach is about half the longer one. A reach is skipped if its weights are
+nearly the same, since its reports would count twice. In one dimension, where the penalty is learned by
+evidence, the reference is uniform for all h.
 
-**The reach is learned.** Half of the reports of some waves are held out. Among all h whose densities,
-fitted to the other reports of this and earlier waves, give the held-out reports a likelihood within one
-standard error of the best, the longest is chosen. Later waves are left out, as there are none for the
-newest wave.
+**The reach is learned.** Half of the reports of some waves are held out. For every h, densities are
+fitted to the other reports of the same and earlier waves. The longest h is chosen whose log-likelihood
+of the held-out reports is within one standard error of the best. Later waves are left out, because the
+newest wave has none.
 
-**Trends** do not depend on the reach. The distribution is divided into pieces: a range and the rest, or
-overlapping bumps of a number. Each wave's likelihood is expanded in the pieces' shares, around the
-density of its time, and all waves together give paths of the shares, with bands (`paths`).
+**Trends.** The distribution is divided into pieces: a range and the rest, or overlapping bumps of a
+number. Each wave's likelihood is expanded in the shares of the pieces, around the density of its time,
+and all waves together give paths of the shares, with bands (`paths`).
 
 Privacy: functions of reports' counts, hence post-processing. The model stores the counts of reports.
 
@@ -33,7 +33,7 @@ References:
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -55,20 +55,21 @@ from privot.randomizer.reports.counts import IdSample
 from privot.schema.domains import Array, from_unit
 from privot.schema.sampling import RANGE
 
-REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h, in mean distances of waves
-_MIN_WEIGHT = 1e-3  # smaller weights of waves are set to 0
-_HELD_OUT, _MAX_WAVES = 0.5, 5  # held-out share of a wave; number of waves with held-out reports
+REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h, in mean distances between waves
+_MIN_WEIGHT = 1e-3  # least weight of a wave; smaller weights are set to 0
+_HELD_OUT, _MAX_WAVES = 0.5, 5  # held-out share of a wave; most waves with held-out reports
 _STIFFNESS_RATIO = 10.0  # λ for finite h, relative to λ of one release
 _MAX_WEIGHT_RATIO = 0.8  # a reach is skipped if its total weight exceeds this share of the last
-_TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # of an ascent, in nats; the second while h is chosen
+_TOLERANCE, _ROUGH_TOLERANCE = 0.01, 0.1  # tolerances of ascents, in nats; rough to choose h
 _NUM_PIECES, _MIN_MASS = 12, 1e-6  # number of pieces of a number, and their least mass
 _RANDOMIZER_KEY = "asked"  # key of `randomizer_of_wave` in stored models
 
 
 def wave_weights(ages: Array, reach: float) -> Array:
-    """Return the weights (T,) of waves of these ages (T,), which are 1 for the nearest wave.
+    """Return the weights (T,) of waves of these ages (T,), relative to the nearest wave.
 
-    Waves of negative age, which are later, have weight 0, and for reach 0 all but the nearest.
+    Ages and the reach are in one unit of time. Later waves, of negative age, have weight 0; for reach 0,
+    all waves but the nearest have weight 0.
 
     Examples:
         >>> wave_weights(np.array([5.0, 3.0, 1.0]), 2.0).round(3)
@@ -84,11 +85,11 @@ def wave_weights(ages: Array, reach: float) -> Array:
 def longest_likely_reach(logs: Sequence[Array], counts: Array) -> int:
     """Return the index of the first density whose likelihood is within a standard error of the best.
 
-    The standard error is that of the difference of log-likelihoods over reports.
+    The standard error is of the difference in log-likelihood, a sum over independent reports.
 
     Arguments:
         logs: For each density, longest reach first, the log-likelihoods of distinct reports (reports,).
-        counts: Number of times that each was sent (reports,).
+        counts: Number of people who sent each report (reports,).
     """
     best = logs[int(np.argmax([counts @ density_logs for density_logs in logs]))]
     for number, density_logs in enumerate(logs):
@@ -107,12 +108,12 @@ class LocalLikelihood:
     times: Array  # times of the waves (T,)
     counts: Sequence[Array]  # counts of each wave's reports
     channel_of_wave: Sequence[int]  # number of each wave's channel
-    channels: Sequence[GridChannel]  # channels of the randomizers, whose own counts are not used
+    channels: Sequence[GridChannel]  # channels of the randomizers, whose counts are not used
     nodes: NDArray[np.bool_]  # mask of the allowed nodes (K+1, …, K+1)
 
     def density(self, time: float, reach: float) -> GridDensity:
-        """Fit the density of a time to the waves before and after it; `reach` is in units of time."""
-        # In one dimension no density is the reference of another, so only the last reach is fitted.
+        """Fit the density at a time to the waves before and after it; `reach` is in units of time."""
+        # In one dimension no density is the reference of another, so only one reach is fitted.
         reaches = self._reaches(reach) if self.nodes.ndim > 1 else [reach]
         ages = np.abs(self.times - time)
         *_, weights = self._densities(ages, self.counts, reaches, _TOLERANCE, self._pooled)
@@ -132,7 +133,7 @@ class LocalLikelihood:
         return self._reaches(0.0)[longest_likely_reach(logs, counts)]
 
     def _held_out_logs(self, wave: int, held_out: Array) -> Iterator[Array]:
-        """Yield by reach the log-likelihoods of a wave's reports, given the others until this wave."""
+        """Yield, by reach, log-likelihoods of a wave's reports given its and earlier waves' others."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
         counts[wave] = counts[wave] - held_out
         ages, reaches = self.times[wave] - self.times, self._reaches(0.0)
@@ -149,7 +150,7 @@ class LocalLikelihood:
     ) -> Iterator[Array]:
         """Yield the flat weights of the nodes for each reach, longest first.
 
-        `pooled` are those of all waves with equal weights, if they were fitted before.
+        `pooled` are the weights for an infinite reach, if they are known.
         """
         density, total = pooled, float(len(ages))  # the last fit, and the sum of its waves' weights
         for reach in reaches:
@@ -173,12 +174,11 @@ class LocalLikelihood:
     ) -> Array:
         """Fit the flat weights of nodes to the sum of the waves' counts, weighted by `weights` (T,)."""
         channels = []
-        for number in range(len(self.channels)):
+        for number, channel in enumerate(self.channels):
             waves = np.flatnonzero((np.array(self.channel_of_wave) == number) & (weights > 0))
             if waves.size:
-                channel: Any = self.channels[number]  # both kinds are dataclasses
                 total = np.sum([weights[wave] * counts[wave] for wave in waves.tolist()], axis=0)
-                channels.append(replace(channel, counts=total))
+                channels.append(replace(cast("Any", channel), counts=total))  # it is a dataclass
         channel = channels[0] if len(channels) == 1 else StackedChannel(channels)
         if self.nodes.ndim == 1:
             return average_by_evidence(channel).weights
@@ -192,12 +192,12 @@ class LocalLikelihood:
 class GridDrift:
     """Drift of one column of points: counts of all waves, and the reach of the local likelihood."""
 
-    sampler: GridSampler  # sampler of all waves together, whose grid is used for every time
+    sampler: GridSampler  # sampler of all waves together, whose grid is used at all times
     times: Array  # times of the waves (T,)
-    counts: tuple[Array, ...]  # counts of each wave's reports, in the channel of its randomizer
+    counts: tuple[Array, ...]  # counts of each wave's reports, in the order of its channel
     randomizer_of_wave: tuple[int, ...]  # number of each wave's randomizer
-    randomizers: tuple[Randomizer, ...]  # distinct randomizers
-    reach: float  # h, in units of time
+    randomizers: tuple[Randomizer, ...]  # distinct randomizers of the waves
+    reach: float  # h, in the unit of `times`
     kind: ClassVar[str] = "grid"
 
     @classmethod
@@ -239,7 +239,7 @@ class GridDrift:
     @cached_property
     def _channels(self) -> list[GridChannel]:
         """Channels of the randomizers, without counts."""
-        return [self._channel_of(Counts(each, {}, IdSample())) for each in self.randomizers]
+        return [self._channel_of(Counts(made_by, {}, IdSample())) for made_by in self.randomizers]
 
     def _channel_of(self, wave: Counts) -> GridChannel:
         """Build the channel of a wave on the sampler's grid."""
@@ -255,12 +255,13 @@ class GridDrift:
     def ratio(self, column: str, value: Any) -> ShareRatio:
         """Return the share of people with a value, or the mean of a number: see `WaveModel.trend`.
 
-        Both are ratios of sums over people of a term in the numerator and one in the denominator. The
-        weight of a piece in a sum is the mean of the term in the piece.
+        Both are ratios of two sums over people. The weight of a piece in a sum is the mean, over the
+        people in the piece, of the term that is summed.
         """
         numbers = self._numbers_at_nodes(column)
         if value is None:
             pieces = _overlapping_pieces(numbers, self.sampler.density.flat)
+            # A missing number adds 0 to both sums.
             terms = np.nan_to_num(numbers), (~np.isnan(numbers)).astype(np.float64)
         else:
             low, high = _read_range(column, value)
@@ -274,13 +275,13 @@ class GridDrift:
             laws.append(joint / np.maximum(shares[-1], 1e-300))
             likelihoods.append(self._share_likelihood(wave, laws[-1], shares[-1]))
         coordinates = ShareCoordinates.of(np.mean(shares, axis=0), likelihoods)
-        around = [coordinates.coordinates_of(each) for each in shares]
+        around = [coordinates.coordinates_of(wave_shares) for wave_shares in shares]
         series = ShareSeries.of(coordinates, self.times, likelihoods, around)
         numerator, denominator = (np.array([term @ law for law in laws]) for term in terms)
         return ShareRatio(series, numerator, denominator)
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
-        """Return the series of the shares of a number's pieces, or of one range if `value` is given."""
+        """Return the series of the shares of a number's pieces, or of a range and the rest."""
         return self.ratio(column, value).series
 
     def _share_likelihood(self, wave: int, law: Array, shares: Array) -> ShareLikelihood:
@@ -296,7 +297,7 @@ class GridDrift:
         return ShareLikelihood(people @ slopes, (slopes * people[:, None]).T @ slopes)
 
     def _numbers_at_nodes(self, column: str) -> Array:
-        """Return the numbers of a table's column at all nodes, and NaN if values may be missing (k,)."""
+        """Return a table column's numbers at all nodes, then NaN if values may be missing (k,)."""
         name, randomizer = self.sampler.name, self.sampler.randomizer
         declared, density = randomizer.schema.point_column(name), self.sampler.density
         axes = [np.linspace(-1, 1, len(density.weights))] * density.weights.ndim
@@ -314,16 +315,16 @@ class GridDrift:
         return np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
 
     def fields(self) -> dict[str, Any]:
-        """Return plain values, for storage."""
+        """Return the stored plain values."""
         return {
             _RANDOMIZER_KEY: list(self.randomizer_of_wave),
             "reach": self.reach,
-            "randomizers": [each.to_json() for each in self.randomizers],
+            "randomizers": [randomizer.to_json() for randomizer in self.randomizers],
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Return arrays by name, for storage."""
-        return {"times": self.times} | {f"counts_{i}": each for i, each in enumerate(self.counts)}
+        """Return the stored arrays by name."""
+        return {"times": self.times} | {f"counts_{i}": wave for i, wave in enumerate(self.counts)}
 
     @classmethod
     def build(
@@ -338,7 +339,7 @@ class GridDrift:
 
 
 def _read_range(column: str, value: Any) -> tuple[float, float]:
-    """Read the ends of a range of numbers, as `"30..40"`."""
+    """Read the ends of a range of numbers, such as `"30..40"`."""
     low, _, high = str(value).partition(RANGE)
     try:
         return float(low), float(high)
@@ -349,7 +350,7 @@ def _read_range(column: str, value: Any) -> tuple[float, float]:
 
 
 def _overlapping_pieces(numbers: Array, masses: Array) -> Array:
-    """Return hat functions (k, pieces) at equal distances of the share of people below a number (k,).
+    """Return hat functions (k, pieces) of the share of people below a number, with equal distances.
 
     Missing numbers are the last piece. Pieces with hardly any of the `masses` (k,) are left out.
     """

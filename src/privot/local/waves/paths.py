@@ -1,27 +1,27 @@
 r"""Paths in time: posterior of numbers that drift over waves of reports, and of a sudden change.
 
 For each of K numbers u, wave t has the log-likelihood $h_t u − \tfrac12 D_t u^2$. The prior of a
-number's path is Gaussian, with variance 4 at the start (u is on the scale of logits). The path is a
-**random walk** or an **integrated random walk** (whose slope is a random walk), with time scaled to 0 …
-1:
+number's path is Gaussian, with variance 4 at the start (u is on the scale of logits). With time scaled
+to 0 … 1, the deviation from the start is a **random walk** with covariance $k_1$, or an **integrated
+random walk**, whose slope is a random walk, with covariance $k_2$:
 
 $$ k_1(s, t) = q \min(s, t) , \qquad
    k_2(s, t) = q \Bigl(s t + \frac{m^2 |t − s|}{2} + \frac{m^3}{3}\Bigr) ,\quad m = \min(s, t) . $$
 
-The rate of drift, q, and the kernel are inferred from the reports: with C the prior covariance of a path
+The rate of drift, q, and the kernel are inferred from the reports. With C the prior covariance of a path
 at the waves' times and D diagonal,
 
 $$ \ln P(\text{reports} \mid q) = \tfrac12 h^⊤ Σ h − \tfrac12 \ln \det(I + C D) , \qquad
    Σ = (C^{-1} + D)^{-1} , $$
 
-exactly. Paths are averaged over q = 0 and 16 other values and over both kernels, with this evidence as
-weights. q and the kernel are common to all K numbers. Bands therefore include the uncertainty about the
-drift. A time between waves is treated as a wave without reports.
+exactly. All K numbers have the same q and kernel. Paths are averaged over q = 0, 16 other values of q
+and both kernels, with this evidence as weights, so bands include the uncertainty about the drift. A time
+between waves is treated as a wave without reports.
 
 **Sudden change.** A step of every number at wave τ, of variance s² in u, adds $s^2 w w^⊤$ to C, where w
 is 0 before τ and 1 from τ on. A step has prior probability 0.02, uniform over the values of s² and, over
-τ, proportional to the time since the wave before; paths with and without a step are averaged. So after
-a sudden change, waves on the same side of it are still pooled as far as their drift allows. With
+τ, proportional to the time since the wave before. Paths with and without a step are averaged. So waves
+on the same side of a sudden change are still pooled as far as their drift allows. With
 $V = (C + D^{-1})^{-1}$, the posterior of the step has mean and variance
 
 $$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
@@ -30,17 +30,17 @@ $$ \hat c = \frac{s^2 a}{1 + s^2 b} ,\quad \frac{s^2}{1 + s^2 b} , \qquad
 the mean of the path changes by $\hat c\,(I − C V) w$, and the log evidence by
 $\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
 
-The **p-value** of a change is that of the largest evidence of a step, averaged over q, kernels and s².
-Its null distribution is simulated: paths without a step, with the estimated drift, are reported with the
-waves' own noise.
+The **p-value** of a change has as its statistic the largest evidence of a step over τ, averaged over q,
+kernels and s². The null distribution is simulated from paths without a step, with the posterior of q and
+the kernel, and the precisions of the waves.
 
 **Shares.** The distribution of a column at time t is $p_t = \sum_b θ_{tb} f_b$ with fixed **pieces**
-$f_b$ and shares θ that change. The pieces of a categorical column are its values; those of numbers and
-places are bumps of the distribution of all waves together. The slope and information of a wave in θ are
-transformed to coordinates $θ = \bar θ + B u$ in which the prior covariance of the shares,
-$\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (equal variances of logits), is the identity and the
+$f_b$ and shares θ that change. The pieces of a categorical column are its values; the pieces of numbers
+and points are bumps of the distribution of all waves together. The slope and information of a wave in θ
+are transformed to coordinates u, $θ = \bar θ + B u$. In these the prior covariance of the shares,
+$\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (equal variances of logits), is the identity, and the
 information of all waves together is diagonal. Off-diagonal information of a single wave is ignored.
-Slopes are exact, so the mode of the paths is a stationary point of the likelihood.
+Slopes are exact, so the mode of the paths is a stationary point of the posterior.
 
 Privacy: functions of reports, hence post-processing.
 
@@ -65,7 +65,7 @@ _START_VARIANCE = 4.0
 _DRIFTS = np.append(0.0, np.logspace(-4, 1.5, 16))  # values of q
 _STEP_VARIANCES = np.array([0.01, 0.03, 0.1, 0.3, 1.0])  # values of s²
 _STEP_PROBABILITY = 0.02  # prior probability of a step
-_MIN_WEIGHT = 1e-4  # terms of smaller weight are left out of averages
+_MIN_WEIGHT = 1e-4  # least weight of a term in averages
 _MIN_SHARE = 1e-9  # least share of a piece, so that likelihoods are positive
 
 
@@ -85,16 +85,16 @@ class Paths:
 
     @cached_property
     def _posteriors(self) -> list[_Posterior]:
-        """Posteriors for both kernels and every q; for q = 0 the kernels are the same."""
+        """Posteriors for both kernels and every q; for q = 0 the kernels are equal."""
         roots = np.sqrt(self.precisions.T)
         walk, slope = random_walk(self._unit_times), random_slope(self._unit_times)
         pairs = [(walk, q) for q in _DRIFTS] + [(slope, q) for q in _DRIFTS[1:]]
-        return [_Posterior.of(_START_VARIANCE + q * unit, roots) for unit, q in pairs]
+        return [_Posterior.of(_START_VARIANCE + q * kernel, roots) for kernel, q in pairs]
 
     @cached_property
     def _log_evidence(self) -> Array:
-        """Log evidence of each posterior without a step."""
-        return np.array([each.log_evidence(self.slopes.T) for each in self._posteriors])
+        """Log evidence of each posterior, without a step."""
+        return np.array([model.log_evidence(self.slopes.T) for model in self._posteriors])
 
     @cached_property
     def _step_indicators(self) -> Array:
@@ -103,11 +103,10 @@ class Paths:
 
     @cached_property
     def _weights(self) -> list[_Weights]:
-        """Weights of every posterior, with sum 1 over all."""
+        """Weights of every posterior; the sum over all of them is 1."""
         gaps = np.diff(self._unit_times)
         priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
-        gains = [each.step_gains(self.slopes.T, self._step_indicators) for each in self._posteriors]
-        pairs = [*zip(self._log_evidence, gains, strict=True)]
+        pairs = [*zip(self._log_evidence, self._step_gains(self.slopes.T), strict=True)]
         highest = max(log + gain.max(initial=0.0) for log, gain in pairs)
         weights = []
         for log, gain in pairs:
@@ -116,26 +115,30 @@ class Paths:
         total = sum(without + steps.sum() for without, steps in weights)
         return [_Weights(float(without / total), steps / total) for without, steps in weights]
 
+    def _step_gains(self, slopes: Array) -> list[Array]:
+        """Return the gains in log evidence by steps, for each posterior and slopes (K, T)."""
+        return [model.step_gains(slopes, self._step_indicators) for model in self._posteriors]
+
     @cached_property
     def _moments(self) -> list[_Moments]:
-        """Moments of the paths of all posteriors of enough weight."""
+        """Moments of the paths, for every posterior of enough weight."""
         return [
-            each.moments(self.slopes.T, self._step_indicators, weights)
-            for weights, each in zip(self._weights, self._posteriors, strict=True)
+            model.moments(self.slopes.T, self._step_indicators, weights)
+            for weights, model in zip(self._weights, self._posteriors, strict=True)
             if weights.total > _MIN_WEIGHT
         ]
 
     @cached_property
     def mean(self) -> Array:
         """Posterior means (T, K)."""
-        total = sum(each.weights.sum() for each in self._moments)
-        means = [np.tensordot(each.weights, each.means, 1) for each in self._moments]
+        total = sum(moments.weights.sum() for moments in self._moments)
+        means = [np.tensordot(moments.weights, moments.means, 1) for moments in self._moments]
         return np.asarray(np.sum(means, axis=0).T / total)
 
     @cached_property
     def covariance(self) -> Array:
         """Posterior covariances of each number between times (K, T, T)."""
-        total, center = sum(each.weights.sum() for each in self._moments), self.mean.T
+        total, center = sum(moments.weights.sum() for moments in self._moments), self.mean.T
         covariance = np.zeros((self.slopes.shape[1], len(self.times), len(self.times)))
         for weights, means, within in self._moments:
             between = ((means - center) * np.sqrt(weights)[:, None, None]).swapaxes(0, 1)
@@ -143,7 +146,7 @@ class Paths:
         return covariance / total
 
     def with_wave(self, time: float, slopes: Array, precisions: Array) -> Paths:
-        """Return the paths with a wave added, of these slopes and precisions (K,)."""
+        """Return the paths with a wave inserted that has these slopes and precisions (K,)."""
         place = int(np.searchsorted(self.times, time))
         return Paths(
             np.insert(self.times, place, time),
@@ -156,19 +159,18 @@ class Paths:
         place = int(np.searchsorted(self.times, time))
         if self.times[place] == time:
             return self.mean[place], self.covariance[:, place, place]
-        nothing = np.zeros(self.slopes.shape[1])
-        wider = self.with_wave(time, nothing, nothing)
-        return wider.mean[place], wider.covariance[:, place, place]
+        no_reports = np.zeros(self.slopes.shape[1])
+        with_time = self.with_wave(time, no_reports, no_reports)
+        return with_time.mean[place], with_time.covariance[:, place, place]
 
-    def step_evidence(self) -> Array:
-        """Compute the log evidence of a step at each wave but the first, against none (T − 1,)."""
-        return self._step_evidence(self.slopes.T)
+    def step_evidence(self, slopes: Array | None = None) -> Array:
+        """Compute the log evidence of a step at each wave but the first, against no step (T − 1,).
 
-    def _step_evidence(self, slopes: Array) -> Array:
-        """Compute `step_evidence` for other slopes (K, T) of the same precisions."""
-        without = np.array([each.log_evidence(slopes) for each in self._posteriors])
-        gains = [each.step_gains(slopes, self._step_indicators) for each in self._posteriors]
-        with_step = without[:, None, None] + np.array(gains)
+        `slopes` (T, K) are by default the slopes of the waves.
+        """
+        slopes = (self.slopes if slopes is None else slopes).T
+        without = np.array([model.log_evidence(slopes) for model in self._posteriors])
+        with_step = without[:, None, None] + np.array(self._step_gains(slopes))
         highest = with_step.max()
         # Sums over q and kernels, which are equally likely; mean over s².
         total_with = np.exp(with_step - highest).sum(axis=0).mean(axis=0)
@@ -177,7 +179,7 @@ class Paths:
         return np.asarray(log_with - np.log(total_without) - without.max())
 
     def p_value(self, simulations: int, seed: int) -> float:
-        """Compute the p-value of the largest evidence of a step, by simulation of paths without one."""
+        """Compute the p-value of the largest evidence of a step, by simulating paths without a step."""
         rng, observed = np.random.default_rng(seed), float(self.step_evidence().max())
         evidence = np.exp(self._log_evidence - self._log_evidence.max())
         drawn = rng.choice(len(evidence), simulations, p=evidence / evidence.sum())
@@ -186,17 +188,17 @@ class Paths:
             path = self._posteriors[number].draw_prior(rng)
             noise = rng.standard_normal(path.shape)
             slopes = self.precisions.T * path + np.sqrt(self.precisions.T) * noise
-            exceeding += float(self._step_evidence(slopes).max()) >= observed
+            exceeding += float(self.step_evidence(slopes.T).max()) >= observed
         return (exceeding + 1) / (simulations + 1)
 
 
 def random_walk(times: Array) -> Array:
-    """Compute k₁ for q = 1 (T, T)."""
+    """Compute the covariance k₁ (T, T) of a random walk at times (T,), for q = 1."""
     return np.asarray(np.minimum.outer(times, times))
 
 
 def random_slope(times: Array) -> Array:
-    """Compute k₂ for q = 1 (T, T)."""
+    """Compute the covariance k₂ (T, T) of an integrated random walk at times (T,), for q = 1."""
     least, gap = np.minimum.outer(times, times), np.abs(np.subtract.outer(times, times))
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
 
@@ -204,8 +206,8 @@ def random_slope(times: Array) -> Array:
 class _Weights(NamedTuple):
     """Weights of one kernel and one q in averages of paths."""
 
-    without: float  # without a step
-    steps: Array  # with a step of each variance s² at each wave but the first (sizes, T − 1)
+    without: float  # weight without a step
+    steps: Array  # weights of a step of each variance s² at each wave but the first (sizes, T − 1)
 
     @property
     def total(self) -> float:
@@ -214,16 +216,16 @@ class _Weights(NamedTuple):
 
 
 class _Moments(NamedTuple):
-    """Moments of the paths for one kernel and one q, without a step (first) and with n − 1 steps."""
+    """Moments of the paths for one kernel and one q: without a step, then with n − 1 different steps."""
 
-    weights: Array  # (n,)
-    means: Array  # (n, K, T)
-    covariance: Array  # sum of the covariances times their weights (K, T, T)
+    weights: Array  # weight of each case (n,)
+    means: Array  # means in each case (n, K, T)
+    covariance: Array  # weighted sum of the covariances over cases (K, T, T)
 
 
 @dataclass(frozen=True, eq=False)
 class _Posterior:
-    """Posterior of the paths for one kernel and one q; arrays with a first axis K are by number."""
+    """Posterior of the paths of K numbers for one kernel and one q."""
 
     prior: Array  # C (T, T)
     covariance: Array  # Σ (K, T, T)
@@ -261,12 +263,12 @@ class _Posterior:
         return np.asarray(gain.sum(axis=1))
 
     def moments(self, slopes: Array, indicators: Array, weights: _Weights) -> _Moments:
-        """Compute moments of paths without a step, and with each step w that has enough weight."""
+        """Compute moments of the paths without a step, and with each step of enough weight."""
         a, b = self._step_terms(slopes, indicators)
         min_weight = _MIN_WEIGHT * weights.total / weights.steps.size
         sizes, waves = np.nonzero(weights.steps > min_weight)
         step_weights = weights.steps[sizes, waves]
-        # The change of a path by a unit step: (I − C V) w.
+        # Change of a path by a unit step, (I − C V) w.
         changes = indicators.T - (self.prior @ self.v @ indicators).swapaxes(1, 2)
         s2 = _STEP_VARIANCES[sizes, None]
         variance = s2 / (1 + s2 * b[:, waves].T)
@@ -287,27 +289,27 @@ class _Posterior:
 class ShareLikelihood(NamedTuple):
     """Log-likelihood of one column's shares θ in one wave, expanded to second order."""
 
-    slope: Array  # in θ (pieces,)
-    information: Array  # in θ (pieces, pieces)
+    slope: Array  # slope in θ (pieces,)
+    information: Array  # information in θ (pieces, pieces)
 
 
 @dataclass(frozen=True, eq=False)
 class ShareCoordinates:
-    """Coordinates u of one column's shares, θ = θ̄ + B u, which drift independently."""
+    """Coordinates u (K,) of one column's shares θ = θ̄ + B u, which drift independently."""
 
     shares: Array  # θ̄ of the pieces (pieces,)
     basis: Array  # B (pieces, K)
 
     @classmethod
     def of(cls, shares: Array, likelihoods: Sequence[ShareLikelihood]) -> Self:
-        """Find the basis in which the prior is isotropic and the waves' joint information diagonal.
+        """Find the basis in which the prior covariance is the identity and the information diagonal.
 
         Examples:
             >>> wave = ShareLikelihood(np.zeros(2), np.diag([4.0, 4.0]))
             >>> abs(ShareCoordinates.of(np.array([0.5, 0.5]), [wave]).basis).round(2).tolist()
             [[0.5], [0.5]]
         """
-        information = np.sum([each.information for each in likelihoods], axis=0)
+        information = np.sum([wave.information for wave in likelihoods], axis=0)
         shares = np.maximum(shares, _MIN_SHARE) / np.maximum(shares, _MIN_SHARE).sum()
         values, vectors = np.linalg.eigh(np.diag(shares) - np.outer(shares, shares))
         positive = values > 1e-10 * values.max()
@@ -316,7 +318,7 @@ class ShareCoordinates:
         return cls(shares, root @ rotation)
 
     def at(self, path: Array) -> Array:
-        """Return the shares θ (pieces,) at coordinates u (K,), clipped to be positive."""
+        """Return the shares θ (pieces,) at coordinates u = `path` (K,), clipped to be positive."""
         shares = np.maximum(self.shares + self.basis @ path, _MIN_SHARE)
         return np.asarray(shares / shares.sum())
 
@@ -333,7 +335,7 @@ class ShareCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class ShareSeries:
-    """One column's shares over the waves: the posterior of their coordinates."""
+    """Posterior of one column's shares over the waves."""
 
     coordinates: ShareCoordinates
     paths: Paths
@@ -348,18 +350,18 @@ class ShareSeries:
     ) -> Self:
         """Build the series from each wave's likelihood, expanded around coordinates u (T, K)."""
         projected = map(coordinates.project, likelihoods, around)
-        slopes, precisions = (np.array(each) for each in zip(*projected, strict=True))
+        slopes, precisions = map(np.array, zip(*projected, strict=True))
         return cls(coordinates, Paths(times, slopes, precisions))
 
     def with_wave(self, time: float, likelihood: ShareLikelihood, around: Array) -> ShareSeries:
-        """Return the series with one wave appended."""
+        """Return the series with a wave added, whose likelihood is expanded around u (K,)."""
         projected = self.coordinates.project(likelihood, around)
         return ShareSeries(self.coordinates, self.paths.with_wave(time, *projected))
 
 
 class ShareRatio(NamedTuple):
-    """Ratio of weighted sums of shares, at every wave: the share of a value, or a mean."""
+    """Ratio of weighted sums of shares at every wave, which is the share of a value or a mean."""
 
     series: ShareSeries  # series of the pieces' shares
-    numerator: Array  # weight of each piece in the numerator, at every wave (T, pieces)
+    numerator: Array  # weight of each piece in the numerator (T, pieces)
     denominator: Array  # weight of each piece in the denominator (T, pieces)

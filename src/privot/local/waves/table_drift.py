@@ -1,14 +1,14 @@
 r"""Drift of tables: latent classes of all waves together, raked to each wave's marginals.
 
-The marginals of the columns change over time, the odds ratios between columns do not. Each column has a
-series of the shares of its pieces (`privot.local.waves.paths`). A report y of several columns has the
-relative likelihood $L = 1 + g \sum_v A_{yv} p(v)$ with g = r − 1 (`privot.local.classes.counts`). The
-slope of ln L in the share of code k of column c is $g b_k / L$ with
+The model assumes that the columns' marginals change over time and that the odds ratios between columns
+do not. Each column has a series of the shares of its pieces (`privot.local.waves.paths`). A report y of
+several columns has the relative likelihood $L = 1 + g \sum_v A_{yv} p(v)$ with g = r − 1
+(`privot.local.classes.counts`). The slope of ln L in the share of code k of column c is $g b_k / L$ with
 
 $$ b_k = \sum_{v : v_c = k} A_{yv}\, p(v | v_c = k) , $$
 
-where the other columns have their distribution at this wave, given k. So slopes have mean 0 under the
-wave's true distribution, whatever the dependence between columns.
+where the other columns have their distribution at this wave, given k. So at the wave's true distribution
+the mean slope is the same for all codes, however columns depend on each other.
 
 Privacy: functions of reports, hence post-processing.
 """
@@ -40,7 +40,7 @@ from privot.schema.sampling import values_of
 
 _RAKING_TOLERANCE = 1e-7
 _MAX_ROUNDS, _MAX_CHANGE = 8, 0.1  # rounds end when paths change by at most 0.1 standard errors
-_MAX_ATOMIC = 12  # a number with at most so many intervals has no bumps: its values are the pieces
+_MAX_ATOMIC = 12  # most intervals of a number whose pieces are its values instead of bumps
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +59,18 @@ class TableDrift:
         without_series = cls(sampler)
 
         def expand(shares: Iterable[Sequence[Array]]) -> list[tuple[ShareLikelihood, ...]]:
-            """Return each column's likelihoods of all waves, given the columns' shares by wave."""
+            """Expand the likelihoods around the columns' shares by wave; return them by column."""
             by_wave = map(without_series.likelihoods, waves, shares)
             return [*zip(*by_wave, strict=True)]
 
-        pooled = [each.shares for each in without_series.pieces]
+        pooled = [pieces.shares for pieces in without_series.pieces]
         likelihoods = expand([pooled] * len(waves))
         coordinates = [*map(ShareCoordinates.of, pooled, likelihoods)]
-        paths = [np.zeros((len(waves), each.basis.shape[1])) for each in coordinates]  # u
+        paths = [np.zeros((len(waves), column.basis.shape[1])) for column in coordinates]  # u
         for _ in range(_MAX_ROUNDS):
-            columns = zip(coordinates, likelihoods, paths, strict=True)
-            series = tuple(ShareSeries.of(c, times, own, path) for c, own, path in columns)
-            before, paths = paths, [each.paths.mean for each in series]
+            all_times = [times] * len(coordinates)
+            series = tuple(map(ShareSeries.of, coordinates, all_times, likelihoods, paths))
+            before, paths = paths, [column.paths.mean for column in series]
             if all(map(_settled, before, series)):
                 break
             # The next round expands likelihoods around the paths of this one.
@@ -92,19 +92,18 @@ class TableDrift:
 
     def at(self, time: float) -> LatentClassSampler:
         """Return the sampler of a time."""
-        return self._moved([each.coordinates.at(each.paths.at(time)[0]) for each in self.series])
+        pairs = ((column.coordinates, column.paths.at(time)[0]) for column in self.series)
+        return self._moved([coordinates.at(mean) for coordinates, mean in pairs])
 
     def with_wave(self, wave: Counts, time: float) -> Self:
-        """Append a wave, expanded around the last wave's shares and then around the resulting shares."""
-        series, around = self.series, [each.paths.mean[-1:] for each in self.series]
+        """Append a wave, expanded around the last wave's shares, then around the updated shares."""
+        series, around = self.series, [column.paths.mean[-1:] for column in self.series]
         for _ in range(_MAX_ROUNDS):
             pairs = zip(self.series, around, strict=True)
-            likelihoods = self.likelihoods(wave, [each.coordinates.at(u[0]) for each, u in pairs])
-            series = tuple(
-                each.with_wave(time, likelihood, u[0])
-                for each, likelihood, u in zip(self.series, likelihoods, around, strict=True)
-            )
-            before, around = around, [each.paths.mean[-1:] for each in series]
+            shares = [column.coordinates.at(u[0]) for column, u in pairs]
+            rows = zip(self.series, self.likelihoods(wave, shares), around, strict=True)
+            series = tuple(column.with_wave(time, expansion, u[0]) for column, expansion, u in rows)
+            before, around = around, [column.paths.mean[-1:] for column in series]
             if all(map(_settled, before, series)):
                 break
         return type(self)(self.sampler, series)
@@ -124,30 +123,29 @@ class TableDrift:
             present = ~np.isnan(middles)
             numerator, denominator = np.where(present, middles, 0.0), present.astype(np.float64)
         else:
-            codes = {c for each in values_of(value) for c in declared.find_codes(column, each)}
+            codes = {code for one in values_of(value) for code in declared.find_codes(column, one)}
             numerator = np.isin(places.codes, sorted(codes)).astype(np.float64)
             denominator = np.ones(len(numerator))
-        series, law, waves = self.series[number], self.pieces[number].law, (len(self.times), 1)
-        return ShareRatio(
-            series, np.tile(numerator @ law, waves), np.tile(denominator @ law, waves)
-        )
+        law, repeats = self.pieces[number].law, (len(self.times), 1)
+        terms = (np.tile(term @ law, repeats) for term in (numerator, denominator))
+        return ShareRatio(self.series[number], *terms)
 
     def series_of(self, column: str, value: Any) -> ShareSeries:
         """Return the column's series, which does not depend on the value."""
         return self.series[list(self.sampler.schema.coded).index(column)]
 
     def _moved(self, shares: Sequence[Array]) -> LatentClassSampler:
-        """Return the sampler whose columns have these shares (pieces,) of their pieces."""
+        """Return the sampler, raked to columns with these shares (pieces,)."""
         pairs = zip(self.pieces, shares, strict=True)
         marginals = [pieces.law @ column_shares for pieces, column_shares in pairs]
         atoms = rake(self.sampler.atoms, marginals, tolerance=_RAKING_TOLERANCE)
         return LatentClassSampler(atoms, self.sampler.places, self.sampler.schema)
 
     def likelihoods(self, wave: Counts, shares: Sequence[Array]) -> list[ShareLikelihood]:
-        """Expand a wave's log-likelihood in every column's shares around given shares.
+        """Expand a wave's log-likelihood in the shares of every column around given shares.
 
         Raises:
-            PrivotError: for a wave that reports columns in other alphabets than the waves before.
+            PrivotError: for a wave that reports columns in other alphabets than the earlier waves.
         """
         atoms, releases = self._moved(shares).atoms, Releases((wave,))
         queries, groups = count_releases(releases)
@@ -155,8 +153,8 @@ class TableDrift:
             places.numbers(releases.atoms[name], name)
             for places, name in zip(self.sampler.places, self.sampler.schema.coded, strict=True)
         ]
-        queries = [Query(each.column, each.law[:, atom_of_place[each.column]]) for each in queries]
-        sizes = [len(each.shares) for each in self.pieces]
+        queries = [Query(column, law[:, atom_of_place[column]]) for column, law in queries]
+        sizes = [len(pieces.shares) for pieces in self.pieces]
         likelihoods = [ShareLikelihood(np.zeros(size), np.zeros((size, size))) for size in sizes]
         for group in groups:
             for place, factor in enumerate(group.factors):
@@ -170,11 +168,11 @@ class TableDrift:
         return likelihoods
 
     def fields(self) -> dict[str, Any]:
-        """Return plain values, for storage."""
+        """Return the stored plain values."""
         return {}
 
     def arrays(self) -> dict[str, Array]:
-        """Return arrays by name, for storage."""
+        """Return the stored arrays by name."""
         arrays: dict[str, Array] = {"times": self.times}
         for number, series in enumerate(self.series):
             arrays |= {
@@ -201,7 +199,7 @@ class TableDrift:
 
 
 def _settled(before: Array, series: ShareSeries) -> bool:
-    """Return True if the last t points of the paths hardly differ from those `before` (t, K)."""
+    """Return True if the last t points of the paths hardly differ from `before` (t, K)."""
     stddevs = np.sqrt(np.diagonal(series.paths.covariance, axis1=1, axis2=2)).T
     change = np.abs(series.paths.mean[-len(before) :] - before)
     return bool((change <= _MAX_CHANGE * stddevs[-len(before) :]).all())
@@ -211,18 +209,18 @@ def _expand_factor(
     factor: Factor, counts: Array, queries: Sequence[Query], atoms: LatentClasses
 ) -> Iterator[tuple[Query, Array, Array]]:
     """Yield each query of a factor, with the slope and the information in the shares of its codes."""
-    own_queries = [queries[number] for number in factor.queries]
-    tables = [each.law @ atoms.probabilities[each.column] for each in own_queries]
+    factor_queries = [queries[number] for number in factor.queries]
+    tables = [law @ atoms.probabilities[column] for column, law in factor_queries]
     joint = atoms.weights[None]
     for table in tables:
         joint = (joint[:, None] * table[None]).reshape(-1, atoms.num_classes)
-    # As in the formulas above, p is the distribution of cells, and A and L are those of answers sent.
+    # In the symbols of the module: p is the distribution of cells; A and L are for the answers sent.
     p, g, sent = joint.sum(axis=1), factor.ratio - 1, counts > 0
     a, people = scipy.sparse.csr_array(factor.likelihood)[sent], counts[sent]
     likelihood = 1 + g * (a @ p)
     cells = np.arange(len(p))
     codes_by_query = np.unravel_index(cells, factor.shape)
-    for query, table, codes in zip(own_queries, tables, codes_by_query, strict=True):
+    for query, table, codes in zip(factor_queries, tables, codes_by_query, strict=True):
         marginal = table @ atoms.weights
         conditional = p / np.maximum(marginal, 1e-300)[codes]
         shape = (len(p), len(marginal))
@@ -232,7 +230,7 @@ def _expand_factor(
 
 
 def _pieces(marginal: Array, places: Places) -> Pieces:
-    """Return the values of a column as pieces, or bumps of a number with many intervals."""
+    """Return a column's pieces: its values, or bumps of a number with many intervals."""
     if places.cells is None or len(places.cells.in_order) <= _MAX_ATOMIC:
         return Pieces(np.eye(len(marginal)), marginal)
     no_peaks = np.zeros(0, np.int64)

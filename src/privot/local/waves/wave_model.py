@@ -2,19 +2,20 @@ r"""Model of a population that drifts over time, learned from waves of reports.
 
 It stores a model of all waves together (a `LocalModel`) and statistics of each wave: for a table, slopes
 and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So a wave is
-added in seconds, and improves the estimates of the waves before it.
+added in seconds, and improves the estimates for earlier waves.
 
-**Trends.** Shares and means are ratios of sums over a column's shares θ. To first order they are linear
-in the coordinates u of paths, whose posteriors are Gaussian and independent:
+**Trends.** Shares and means are ratios of weighted sums of a column's shares θ. To first order a ratio
+is linear in θ = θ̄ + B u (`paths`), with a gradient a. The coordinates u have independent Gaussian
+posteriors, so
 
 $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
 
-**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is of one
-wave, the weakest; shuffled ones are batches, each opened once, which no file shows. Adjacency of
-`guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
+**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` holds for one
+wave, the weakest. Every wave of shuffled reports must be a batch that is opened once, which no file
+shows. Adjacency of `guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
 """
 
 import math
@@ -48,18 +49,18 @@ from privot.waves import Panel
 # A number, a date, or the text of either; dates are converted to days.
 Time = float | int | str | date
 _FIRST = date(1970, 1, 1)  # day 0
-_NUM_SIMULATIONS = 199  # of a p-value, which is a multiple of 1/200
+_NUM_SIMULATIONS = 199  # simulations for a p-value, which is a multiple of 1/200
 _CREDIBILITY = 0.9  # probability of the interval of a change
 _MIN_WAVES = 3  # fewest waves in which a change can be detected
 _DAY = 86_400  # seconds
-_BASE_PREFIX = "base."
+_BASE_PREFIX = "base."  # prefix of the names of the base's arrays
 
 
 def read_time(time: Time) -> tuple[float, bool]:
-    """Read a time as a number, and whether it is a date.
+    """Convert a time to a number, and return whether it is a date, whose number is days since 1970.
 
     Raises:
-        PrivotError: for anything else than a finite number, a date, or the text of one.
+        PrivotError: for anything but a finite number, a date, or the text of either.
 
     Examples:
         >>> read_time("1970-01-08"), read_time("2.5"), read_time(3)
@@ -80,7 +81,7 @@ def read_time(time: Time) -> tuple[float, bool]:
 
 
 def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
-    """Read the times of `count` waves as numbers (count,), and whether they are dates.
+    """Convert the times of `count` waves to numbers (count,), and return whether they are dates.
 
     Raises:
         PrivotError: for another number of times, a mixture of numbers and dates, or times that do not
@@ -99,7 +100,7 @@ def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
 
 
 def in_words(time: float, dated: bool) -> str:
-    """Format a time as it was given.
+    """Format a time as a date if `dated`, else as a number.
 
     Examples:
         >>> in_words(7.0, True), in_words(7.0, False)
@@ -110,10 +111,10 @@ def in_words(time: float, dated: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trend:
-    """Estimate of a share or a mean at every wave, with a band."""
+    """Estimate of a share or a mean at every wave, with a credible band."""
 
     name: str  # name of the share or mean
-    times: tuple[str, ...]  # times of the waves, as they were given
+    times: tuple[str, ...]  # times of the waves, as numbers or dates
     estimate: Array  # estimate at each time (T,)
     low: Array  # lower end of the band (T,)
     high: Array  # upper end of the band (T,)
@@ -130,14 +131,14 @@ class ChangePoint:
 
     column: str  # name of the column
     time: str  # most probable time of the first wave after the change
-    low: str  # first wave of the interval that has the change with probability 0.9, if there is one
-    high: str  # last wave of that interval
+    low: str  # first time of the interval that contains a change, if any, with probability 0.9
+    high: str  # last time of that interval
     p_value: float  # p-value of the hypothesis that the population only drifts
-    log_odds: float  # log evidence of one change, at an unknown wave, against no change
+    log_odds: float  # log evidence of one change, at an unknown wave, against no change, in nats
 
 
 def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
-    """Estimate a ratio at every wave, with a band."""
+    """Estimate a ratio at every wave, with a band of a level in (0, 1)."""
     series, numerator, denominator = ratio
     shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
     total = (shares * denominator).sum(axis=1)
@@ -151,7 +152,7 @@ def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float)
 
 
 def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) -> ChangePoint:
-    """Find the change point of a column's paths.
+    """Find the change point of a column's paths; the seed is for the simulation of the p-value.
 
     Raises:
         PrivotError: for fewer than three waves.
@@ -169,7 +170,7 @@ def change_point_of(name: str, paths: Paths, times: tuple[str, ...], seed: int) 
 
 
 # Classes of drifts by the kind of sampler of all waves together.
-DRIFTS: dict[str, Any] = {each.kind: each for each in (TableDrift, GridDrift)}
+DRIFTS: dict[str, Any] = {drift.kind: drift for drift in (TableDrift, GridDrift)}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -201,15 +202,16 @@ class WaveModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of one wave, the weakest; a person who reports in several spends it in each."""
+        """Weakest guarantee of one wave; a person who reports in several waves spends it in each."""
         return self.base.guarantee
 
     @property
     def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of all waves together, to a person in any slot of the panel.
 
-        Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
-        smallest, of several as the weakest, by a sum. Fix their number before the first is opened.
+        Without a panel, a person may report in every wave. If all waves have one randomizer, each
+        counts as the smallest; otherwise each has the weakest guarantee, and their budgets add up. The
+        number of waves must be fixed before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
         if self.base.earlier:
@@ -223,15 +225,15 @@ class WaveModel(Model):
 
     @property
     def times(self) -> tuple[str, ...]:
-        """Times of the waves, as they were given."""
-        return tuple(in_words(each, self.dated) for each in self.drift.times)
+        """Times of the waves, as numbers or dates."""
+        return tuple(in_words(time, self.dated) for time in self.drift.times)
 
     def summary(self) -> dict[str, object]:
         ends = f"{self.times[0]} to {self.times[-1]}"
         return super().summary() | {"waves": len(self.times), "times": ends}
 
     def at(self, time: Time | None = None) -> LocalModel:
-        """Return the model of one time, by default the last wave's; times between waves are allowed.
+        """Return the model at a time from the first wave to the last, by default the last.
 
         Raises:
             PrivotError: for a time before the first wave or after the last.
@@ -255,7 +257,7 @@ class WaveModel(Model):
     def draw(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
-        """See `Model`; records are drawn at the time of the last wave."""
+        """Draw records at the time of the last wave: see `Model.draw`."""
         return self.at().draw(num_rows, rng, where)
 
     def sample(
@@ -274,8 +276,8 @@ class WaveModel(Model):
         Arguments:
             column: Column of the table.
             value: Value or list of values (see `where` in `sample`) whose share is estimated; for a
-                coordinate a range, `"30..40"`. By default the mean of a number is estimated.
-            level: Level of the band at each time, between 0 and 1.
+                coordinate a range, `"30..40"`. By default, the mean of a number is estimated.
+            level: Probability of the band at each time, between 0 and 1.
 
         Raises:
             PrivotError: for an unknown column or value, or a level out of range.
@@ -308,7 +310,7 @@ class WaveModel(Model):
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
     def add(self, release: Reports, time: Time) -> Self:
-        """Return the model with one more wave; the model of all earlier waves is not fitted again.
+        """Return the model with one more wave, without fitting the base again.
 
         Raises:
             PrivotError: for a release of another schema, a batch of fewer reports than promised, or a
@@ -321,10 +323,10 @@ class WaveModel(Model):
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
-        most_reports([*self.drift.times, number], dated, self.panel)  # refuses one of no wave
-        weakest(self.guarantee, release.guarantee)  # refuses small batches, another place of trust
+        most_reports([*self.drift.times, number], dated, self.panel)  # refuses a time of no wave
+        weakest(self.guarantee, release.guarantee)  # refuses small batches, another trusted party
         randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
-        counts = [*(each["reports"] for each in self.made_with["promises"]), len(release)]
+        counts = [*(promise["reports"] for promise in self.made_with["promises"]), len(release)]
         base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
         drift = self.drift.with_wave(wave, number)
         return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
@@ -356,10 +358,10 @@ class WaveModel(Model):
 
 
 def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> int:
-    """Return the maximum number of waves, of these, in which a person in a slot of the panel reports.
+    """Return the maximum number of these waves in which a person in a slot of the panel reports.
 
     Raises:
-        PrivotError: if times are no days or numbers of different waves of the panel.
+        PrivotError: if times are not the days, or the numbers, of different waves of the panel.
     """
     if panel is None:
         return len(times)
@@ -375,7 +377,7 @@ def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | Non
 
 
 def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
-    """Return the base with each wave's randomizer once, and the guarantee of its smallest wave."""
+    """Return the base with every randomizer once, and the guarantee of its smallest wave."""
     smallest: dict[str, tuple[Randomizer, int]] = {}
     for made_by, people in waves:
         _, least = smallest.get(made_by.fingerprint, (made_by, people))
@@ -390,7 +392,7 @@ def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]])
 
 
 def require_wave(release: Reports, like: Randomizer) -> None:
-    """Raise an error for a release that has another schema or kind of report, or no reports."""
+    """Raise PrivotError for a release that has another schema or kind of report, or no reports."""
     schema, other = release.schema, like.schema
     if schema != other.model_copy(update={"promise": schema.promise}):
         raise PrivotError(f"a wave has schema {schema}, another {other}: waves share one schema")
@@ -412,8 +414,8 @@ def fit_waves(
     """Learn a drifting population from waves of reports: first all waves together, then the drift.
 
     Arguments:
-        releases: One release per wave, or its counts, in order, with one schema; ε may differ. A
-            release of shuffled reports is one batch.
+        releases: One release per wave, or its counts, in order of time, with one schema; ε may differ.
+            A release of shuffled reports is one batch.
         times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
         panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
@@ -431,22 +433,22 @@ def fit_waves(
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
-    given = Releases.of(waves)
-    for wave in given.parts:
+    all_waves = Releases.of(waves)
+    for wave in waves:
         require_wave(wave, waves[-1].randomizer)
-    weakest(*(each.guarantee for each in waves))  # refuses small batches, several places of trust
-    counts = given.counts
+    weakest(*(wave.guarantee for wave in waves))  # refuses small batches, several trusted parties
+    counts = all_waves.counts
     base = fit(_merge_waves(counts), settings, progress=progress, **keywords)
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
-    base = _stating_smallest(base, ((each.randomizer, len(each)) for each in waves))
+    base = _stating_smallest(base, ((wave.randomizer, len(wave)) for wave in waves))
     return WaveModel(base, drift, dated, tuple(map(len, waves)), panel)
 
 
 def _merge_waves(waves: Sequence[Counts]) -> list[Counts]:
     """Merge waves of one randomizer, so that equal reports are counted together."""
-    alike: dict[str, list[Counts]] = {}
+    by_randomizer: dict[str, list[Counts]] = {}
     for wave in waves:
-        alike.setdefault(wave.randomizer.fingerprint, []).append(wave)
-    return [*map(added, alike.values())]
+        by_randomizer.setdefault(wave.randomizer.fingerprint, []).append(wave)
+    return [*map(added, by_randomizer.values())]
