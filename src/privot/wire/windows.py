@@ -1,9 +1,10 @@
 """Window geometry: numbering of the cells of windows and reports, by rows.
 
-A cell x has d integer coordinates; its number has the digits x_i + r in base N + 2r + 1. The window of a
-record is the ball of radius r around its cell; report cells are those of all windows. A row is the set
-of cells that agree in all but the last coordinate. A ball intersects it in an interval, so the i-th cell
-of a ball is found by bisection. `privot.mechanisms.window_cells` enumerates the same cells.
+A cell x of a grid of N steps has d integer coordinates; its number has the digits x_i + r in base
+N + 2r + 1. The window of a record is the ball of radius r around its cell; report cells are a set that
+contains all windows (`privot.wire.draws.Window` proves it). A row is the set of cells that agree in all
+but the last coordinate. A ball intersects it in an interval, so the i-th cell of a ball is found by
+bisection. `privot.mechanisms.window_cells` enumerates the same cells.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class WindowGeometry:
 
     @cached_property
     def number_limit(self) -> int:
-        """Number base^d of cells of the box; cell numbers are smaller."""
+        """Number base^d of cells of the box that contains all windows; cell numbers are smaller."""
         return int(self.base**self.dimension)
 
     @cached_property
@@ -94,11 +95,11 @@ class WindowGeometry:
 
 @dataclass(frozen=True)
 class Rows:
-    """Numbers of the cells of an area that is an interval in each row.
+    """Cells of an area that is an interval in each row.
 
     Arguments:
-        firsts: Number of each row's first cell.
-        starts: Number of cells before each row, and of all.
+        firsts: Cell number of the first cell of each row.
+        starts: Count of the cells before each row; the last entry counts all cells.
     """
 
     firsts: list[int]
@@ -106,7 +107,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Number of cells."""
+        """Number of cells in the area."""
         return self.starts[-1]
 
     def cell(self, index: int) -> int:
@@ -122,10 +123,10 @@ class Rows:
         """Return the rows of the cells y with low ≤ yᵢ ≤ high and ‖factor · y − center‖² ≤ square."""
         firsts, starts = [], [0]
         for row in product(range(low, high + 1), repeat=dimension - 1):
-            rest = square - sum((factor * k - center) ** 2 for k in row)
+            rest = square - sum((factor * y - center) ** 2 for y in row)
             if rest < 0:
                 continue
-            reach = isqrt(rest)  # |factor · y − center| ≤ reach
+            reach = isqrt(rest)  # the last coordinate has |factor · y − center| ≤ reach
             first = max(low, -((reach - center) // factor))
             last = min(high, (center + reach) // factor)
             if first <= last:
