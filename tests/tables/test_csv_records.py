@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.tables.csv_records import RecordForm, line_of, read_csv
+from privot.tables.csv_records import RecordForm, place_in_csv, read_csv
 
 COLUMNS = ("height", "color")
 
@@ -34,10 +34,10 @@ def test_the_byte_order_mark_of_spreadsheets_is_passed_over(write):
 
 def test_blank_lines_count_as_lines_and_not_as_rows(write, tmp_path):
     path = write("height,color\n\n1,red\n\n\n2,blue\n")
-    assert [line_of(path, row) for row in (0, 1)] == [3, 6]
+    assert [place_in_csv(path, row) for row in (0, 1)] == [f"{path}, line 3", f"{path}, line 6"]
     zipped = tmp_path / "people.csv.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
-    assert line_of(zipped, 1) == 6
+    assert place_in_csv(zipped, 1) == f"{zipped}, line 6"
 
 
 @pytest.mark.parametrize(

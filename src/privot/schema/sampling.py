@@ -42,13 +42,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.schema.columns.column import RANGE
 from privot.schema.rules import Term
 
 if TYPE_CHECKING:
     from privot.schema.schema import Schema
 
 Array = NDArray[np.float64]
-RANGE = ".."  # between the ends of a range, as in "30..40"
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 

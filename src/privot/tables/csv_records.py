@@ -1,8 +1,8 @@
 """Streaming reader of CSV files: text in UTF-8 whose first line names the columns.
 
-Declared columns are read as text, which `privot.schema.columns.raw_values` parses like that of all
-tables; the types of other columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never
-its content, since people who must not see the records may read them.
+Declared columns are read as text, which `privot.schema.columns.raw_values` parses; the types of other
+columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never its content, since people
+who must not see the records may read the errors.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pyarrow.csv as csv
 from privot.core.errors import PrivotError
 from privot.schema.columns.raw_values import Problem, RecordError
 
-_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 2**20
-_OTHER_FORMATS = {  # first bytes of a file: what it is instead of CSV
+_OTHER_FORMATS = {  # problems of files that are no CSV, by the first bytes of the file
     b"\xff\xfe": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"PK\x03\x04": "is a zip or Excel file, not CSV: save the table as CSV in UTF-8",
@@ -41,8 +41,8 @@ class RecordForm:
     """Format of records in a file: the separator of a CSV, and columns that are left out.
 
     Arguments:
-        separator: One character, or `"tab"`.
-        ignore: Names of existing table columns that are in no schema and are left out.
+        separator: One character, or `"tab"`, `"comma"` or `"semicolon"`.
+        ignore: Names of table columns to leave out, which must exist and not be in the schema.
         unread: Names of table columns that may exist, and that the schema excludes from reading.
 
     Examples:
@@ -55,7 +55,7 @@ class RecordForm:
     unread: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        separator = _NAMED.get(self.separator, self.separator)
+        separator = _NAMED_SEPARATORS.get(self.separator, self.separator)
         if len(separator) != 1 or separator.isalnum() or separator in "\"'\r\n.-+":
             raise PrivotError(
                 f"separator {self.separator!r} cannot separate fields: give one character, such "
@@ -64,7 +64,16 @@ class RecordForm:
         object.__setattr__(self, "separator", separator)
 
     def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
-        """Return the table without the columns that are left out."""
+        """Return the table without the columns that are left out.
+
+        Arguments:
+            table: Table of the records.
+            columns: Names of the columns that the schema declares, if there is a schema.
+            source: Name of the table's source in errors.
+
+        Raises:
+            PrivotError: if a column to ignore is declared or missing.
+        """
         for name in self.ignore:
             if name in (columns or ()):
                 raise PrivotError(
@@ -85,9 +94,14 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield tables of some thousand rows of an open CSV file, whose declared `columns` are text.
+    """Yield the rows of an open CSV file in tables of about a megabyte; the file is not closed.
 
-    The file is not closed; errors name it `source`.
+    Arguments:
+        file: Bytes of the file, decompressed.
+        source: Name of the file in errors.
+        columns: Names of the columns that the schema declares, which are read as text; None without
+            a schema.
+        form: Separator, and columns that are left out.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -134,7 +148,7 @@ def read_csv_pieces(
 
 
 def _require_csv(head: bytes, source: str) -> None:
-    """Raise PrivotError if a file is empty or begins like another format."""
+    """Raise PrivotError if a file, given its first bytes, is empty or of another format."""
     for start, problem in _OTHER_FORMATS.items():
         if head.startswith(start):
             raise PrivotError(f"{source} {problem}")
@@ -147,7 +161,7 @@ def _require_csv(head: bytes, source: str) -> None:
 def _require_columns(
     names: list[str], columns: Sequence[str], form: RecordForm, source: str
 ) -> None:
-    """Raise PrivotError if the first line names no declared column, or one column twice."""
+    """Raise PrivotError if the names of the first line have no declared column, or one twice."""
     declared = set(columns)
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
@@ -167,13 +181,18 @@ def _require_columns(
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
-    """Read all rows of a CSV file."""
+    """Return all rows of a CSV file; the arguments are those of `read_csv_pieces`.
+
+    Raises:
+        RecordError: for a defect of a record.
+        PrivotError: for a file that is no CSV, or has no rows or no column of the schema.
+    """
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
             pieces = list(read_csv_pieces(file, str(path), columns, form))
         except RecordError as error:
-            raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+            raise error.at(place_in_csv(path, error.row)) from None
     if not pieces:
         raise PrivotError(f"{path} has no rows: give at least one record")
     return pa.concat_tables(pieces, promote_options="permissive")
@@ -184,15 +203,16 @@ def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if path.suffix == ".gz" else packed
 
 
-def line_of(path: Path, row: int) -> int:
-    """Return the line number, from 1, of a row, from 0, after the header; blank lines are no rows."""
+def place_in_csv(path: Path, row: int) -> str:
+    """Return the file and line of a row, which counts from 0 after the header, without blank lines."""
     with open(path, "rb") as packed:
         filled = -1  # number of lines that are not blank, without the header
         for number, line in enumerate(open_csv_file(path, packed), start=1):
             filled += bool(line.strip(b"\r\n"))
             if filled == row + 1:
-                return number
-    return row + 2  # the file has fewer rows, such as a file that was cut short meanwhile
+                return f"{path}, line {number:,}"
+    # The file has fewer rows, perhaps because it was cut short meanwhile.
+    return f"{path}, line {row + 2:,}"
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
@@ -204,37 +224,35 @@ def _require_text(piece: pa.Table, first: int) -> None:
             values.validate(full=True)
         except pa.ArrowException:
             texts = values.cast(pa.binary()).to_pylist()
-            rows = np.array([not _is_utf8(text) for text in texts])
-            raise _text_error(name, "is not UTF-8", "save the file as UTF-8", rows, first) from None
+            rows = np.array([not _is_utf8(text or b"") for text in texts])
+            problem = Problem(name, "is not UTF-8", "save the file as UTF-8", rows)
+            raise problem.error(first) from None
         rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
         if rows.any():
             what, remedy = "has a quote that closes on another line", "correct the quotes"
-            raise _text_error(name, what, remedy, rows, first)
+            raise Problem(name, what, remedy, rows).error(first)
 
 
-def _text_error(name: str, what: str, remedy: str, rows: np.ndarray, first: int) -> RecordError:
-    problem = Problem(name, what, remedy, rows)
-    return RecordError(first + problem.first, problem.words)
-
-
-def _is_utf8(text: bytes | None) -> bool:
+def _is_utf8(text: bytes) -> bool:
+    """Return whether bytes are valid UTF-8."""
     try:
-        (text or b"").decode()
+        text.decode()
     except UnicodeDecodeError:
         return False
     return True
 
 
 def _ragged_error(row: csv.InvalidRow, form: RecordForm) -> RecordError:
+    """Return the error for a row whose number of fields is not that of the first line."""
     return RecordError(
-        row.number - 2,  # Arrow counts lines from 1, with the header
+        row.number - 2,  # `number` counts from 1 and includes the header
         f"it has {row.actual_columns} fields, the first line {row.expected_columns}: correct it, or "
         f"quote fields that hold {form.separator!r}",
     )
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of Arrow's error, without the value that it shows."""
+    """Return the reason for Arrow's error, without the value that its message shows."""
     if isinstance(error, OSError | EOFError | zlib.error):
         return "it is cut short or damaged: make it again"
     if "conversion error" in str(error):

@@ -19,7 +19,7 @@ from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
-_UNLISTED = "\uffff unlisted"
+_UNLISTED = "\uffff unlisted"  # a made-up text that is on no list
 
 
 class _ListedColumn(CodedColumn):
@@ -37,21 +37,21 @@ class _ListedColumn(CodedColumn):
     def _values(self) -> pa.Array:
         """Table value (K,) of each code; null for the missing value."""
 
-    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        (listed,), other = codings, self.alphabet.other
-        place = None if other is None else listed.names.index(other)
-        how = {"take": "category", "columns": [name], "values": list(listed.names)}
-        return how | {"other": place, "missing": listed.missing}
-
     @property
     @abstractmethod
     def _codes(self) -> Mapping[str, int]:
         """Code of every listed text."""
 
+    def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
+        names, other = self.alphabet.names, self.alphabet.other
+        other_code = None if other is None else names.index(other)
+        encoding = {"take": "category", "columns": [name], "values": list(names)}
+        return encoding | {"other": other_code, "missing": self.alphabet.missing}
+
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[raw_values.Problem]]:
-        """See `Column`: codes (n,)."""
+        """Return (codes (n,), all problems of the raw values)."""
         values, last = table.column(name), self.alphabet.size - 1
-        if self.in_rules == "truth" and values.type == pa.bool_():  # codes, which need no texts
+        if self.in_rules == "truth" and values.type == pa.bool_():  # truth values are codes already
             codes = values.cast(pa.int8()).fill_null(last).to_numpy().astype(np.int64)
             absent = np.asarray(values.is_null())
             return codes, raw_values.missing_values(absent, self.nullable, name, [])
@@ -77,7 +77,7 @@ class _ListedColumn(CodedColumn):
 
 
 class CategoricalColumn(_ListedColumn):
-    """Column whose values are of a public list of categories.
+    """Column whose values are categories of a public list.
 
     Arguments:
         categories: Public list of categories.
@@ -100,8 +100,9 @@ class CategoricalColumn(_ListedColumn):
     @cached_property
     def alphabet(self) -> Categories:
         """The categories, `other`, and the missing value."""
-        more = () if self.other is None or self.other in self.categories else (self.other,)
-        return Categories(self.categories + more, self.other, self.nullable)
+        others = () if self.other is None else (self.other,)
+        names = tuple(dict.fromkeys(self.categories + others))
+        return Categories(names, self.other, self.nullable)
 
     @property
     def _values(self) -> pa.Array:
@@ -114,12 +115,12 @@ class CategoricalColumn(_ListedColumn):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of the rows coded `other` get an unlisted text."""
+        """See `CodedColumn`; half of the rows with the code of `other` get an unlisted text."""
         outside = rng.random(len(codes)) < 0.5
         listed = self.decode_codes(name, codes, rng)
         if self.other is None:
             return listed
-        unlisted = outside & (codes == self.alphabet.names.index(self.other))
+        unlisted = outside & (codes == self._codes[self.other])
         return {name: pa.array(np.where(unlisted, _UNLISTED, listed[name].to_pylist()))}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
@@ -127,26 +128,26 @@ class CategoricalColumn(_ListedColumn):
         codes = self.encode_codes(name, drawn)
         if self.other is None or not len(codes):
             return self
-        shares = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
-        listed = [each for each in self.categories if each != self.other]
-        most = max(listed, key=lambda each: shares[self._codes[each]])
-        frequent = {each for each in self.categories if shares[self._codes[each]] >= rarest}
-        retained = [each for each in self.categories if each in frequent | {self.other, most}]
-        return self.model_validate(self.model_dump() | {"categories": tuple(retained)})
+        frequencies = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
+        shares = {category: frequencies[self._codes[category]] for category in self.categories}
+        retained = {category for category, share in shares.items() if share >= rarest}
+        retained.add(max((c for c in shares if c != self.other), key=shares.__getitem__))
+        retained.add(self.other)
+        categories = tuple(category for category in self.categories if category in retained)
+        return self.model_validate(self.model_dump() | {"categories": categories})
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: the union of all lists, and an unlisted text."""
+        """Return the categories of all declarations, an unlisted text, and the missing value."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
-        for listed in lists:
-            unlisted = [value for value in names if value not in listed.names]
-            if listed.other is None and (unlisted or any(each.other for each in lists)):
-                raise PrivotError(
-                    f"column {name!r} lists other categories in another release, and one of the two has "
-                    "no `other` for them, so that some people could not report: fit the releases apart"
-                )
-        more = [_UNLISTED] * (self.other is not None)
-        return {name: pa.array([*names, *more, *[None] * self.nullable], pa.string())}
+        some_list_all = any(listed.other is None for listed in lists)
+        if some_list_all and any(listed.other or {*names} - {*listed.names} for listed in lists):
+            raise PrivotError(
+                f"column {name!r} lists other categories in another release, and one of the two has "
+                "no `other` for them, so that some people could not report: fit the releases apart"
+            )
+        unlisted = [_UNLISTED] * (self.other is not None)
+        return {name: pa.array([*names, *unlisted, *[None] * self.nullable], pa.string())}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -179,11 +180,10 @@ class BooleanColumn(_ListedColumn):
         return Categories(("false", "true"), None, self.nullable)
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
-        (answers,) = codings
-        return {"take": "boolean", "columns": [name], "missing": answers.missing}
+        return {"take": "boolean", "columns": [name], "missing": self.alphabet.missing}
 
     def find_code(self, name: str, value: object) -> int:
-        """See `CodedColumn`; the value may be True or False."""
+        """See `CodedColumn`; True and False may be given instead of their labels."""
         return super().find_code(name, str(value).lower() if isinstance(value, bool) else value)
 
     @property

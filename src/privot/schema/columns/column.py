@@ -1,7 +1,7 @@
 """Columns: public declarations of the values that one part of a record may have.
 
-A column declares which table columns it covers and which values they may contain. Its fields are
-never computed from data, since bounds, bins, categories and radii computed from data would leak.
+A column declares which columns of a table it covers and which values they may contain. Its fields are
+never computed from data, since bounds, bins, categories or radii computed from data would leak.
 
 A column can be reported in one or both of two ways, by its kind:
 
@@ -11,10 +11,11 @@ A column can be reported in one or both of two ways, by its kind:
 A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
 [`CodedColumn`][privot.schema.columns.column.CodedColumn] or both, and declares its name as
 `kind: Literal["…"]`; from then on schemas may use it. Other packages look at a column's `domain`,
-`alphabet` and `image_shape`, never at its kind.
+`alphabet` and `image_shape`, never at its kind. The methods take the `name` by which the schema calls
+the column, which the column itself does not hold.
 
-Encoding runs on the device: it reads raw values, refuses values that the schema does not allow by an
-error that names the column and the row, and stores nothing. Decoding is for sampled records: it restores
+Encoding runs on the device. It reads raw values and stores nothing; a value that the schema does not
+allow raises an error that names the column and the row. Decoding is for sampled records: it restores
 types, categories, integers, dates, missing values and bounds.
 """
 
@@ -37,10 +38,11 @@ from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
+RANGE = ".."  # between the ends of a range in a condition, as in "30..40"
 
 
 class Column(BaseModel):
-    """Base of all kinds of columns: frozen pydantic models without unknown fields.
+    """Base of all kinds of columns: frozen pydantic models that refuse unknown fields.
 
     Arguments:
         nullable: Whether a value may be missing.
@@ -53,16 +55,15 @@ class Column(BaseModel):
     kind: str
 
     kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
-    # If not reported, it is generated for samples and never read on a device.
+    # Whether devices report it; other columns are generated for samples and never read.
     reported: ClassVar[bool] = True
     # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
-    # Whether it is one number or date, reported as a point or as the code of a bin.
-    is_number: ClassVar[bool] = False
+    is_number: ClassVar[bool] = False  # whether a value is one number or date (`NumberColumn`)
 
     def __eq__(self, other: object) -> bool:
-        """Compare what is declared, not what was computed from it since."""
+        """Compare the declared fields, not cached properties."""
         return type(self) is type(other) and all(
             getattr(self, name) == getattr(other, name) for name in type(self).model_fields
         )
@@ -74,7 +75,7 @@ class Column(BaseModel):
 
     @classmethod
     def of_kind(cls, fields: Any) -> Column:
-        """Build a column of the kind that the plain values `fields` name."""
+        """Build a column from plain values by name, of which `kind` names its kind."""
         if isinstance(fields, Column):
             return fields
         if not isinstance(fields, Mapping):
@@ -97,21 +98,24 @@ class Column(BaseModel):
 
     @property
     def declares_codes(self) -> bool:
-        """Whether the schema declares its codes, instead of using default ones."""
+        """Whether the schema declares its codes, instead of using default bins."""
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return a device's program for codes in these alphabets (`privot.device.device`), or None."""
+        """Return how a device's program encodes values as codes in alphabets; None if it cannot.
+
+        The fields are those of an encoding in `privot.device.device`.
+        """
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return a device's program for its unit coordinates; None if there is none."""
+        """Return how a device's program encodes values as unit coordinates; None if it cannot."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
         columns = list(self.table_columns(name))
-        how = {"take": "point", "columns": columns, "domain": domain.program}
-        return how | {"nullable": self.nullable}
+        encoding = {"take": "point", "columns": columns, "domain": domain.program}
+        return encoding | {"nullable": self.nullable}
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
@@ -123,22 +127,21 @@ class Column(BaseModel):
         return name
 
     def table_columns(self, name: str) -> tuple[str, ...]:
-        """Return the names of its table columns, if the schema calls it `name`."""
+        """Return the names of its table columns."""
         return (name,)
 
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Return (values in the kind's representation, all problems of the raw values)."""
+        """Return (raw values (n, …) in the kind's representation, all their problems)."""
 
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
-        """Return the values of `read`; raise an error if one of them has a problem.
+        """Return the values of `read`.
 
         Raises:
-            RecordError: for a missing value that the schema does not allow, or a value of another kind.
+            RecordError: for the first row with a problem, such as a missing value or text for a number.
         """
         values, problems = self.read(name, table)
-        if problems:
-            refuse(problems)
+        refuse(problems)
         return values
 
 
@@ -155,7 +158,7 @@ class PointColumn(Column):
         return self.accept(name, table)
 
     def in_values(self, points: Array) -> Array:
-        """Return points in the table's units, not rounded; dates stay steps since 1970."""
+        """Return points (n, d) in the table's units, not rounded; dates are steps since 1970."""
         return points
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
@@ -187,10 +190,10 @@ class PointColumn(Column):
 
     @abstractmethod
     def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """Return table columns of raw values at unit coordinates (n, d), also outside the domain.
+        """Return table columns of made-up values at unit coordinates (n, d), some outside the domain.
 
-        Rows of NaN are missing. Audits of devices use them: an encoder that fails to project values
-        beyond the bounds reveals them, and values within the bounds would not detect it.
+        Rows of NaN are missing. Audits of devices use these values, since only values beyond the bounds
+        detect an encoder that does not project them.
         """
 
     @abstractmethod
@@ -208,12 +211,12 @@ class CodedColumn(Column):
 
     @cached_property
     def codings(self) -> tuple[Alphabet, ...]:
-        """Alphabets that a joint report may use; by default, the column's own."""
+        """The c alphabets that a joint report may use; by default, only `alphabet`."""
         return (self.alphabet,)
 
     @cached_property
     def atoms(self) -> tuple[Alphabet, Codes]:
-        """Coarsest alphabet that refines all c codings, and each atom's code in each (c, a)."""
+        """Coarsest alphabet that refines all c codings, and the codes (c, a) of its a atoms in each."""
         alphabet = self.alphabet
         return alphabet, np.arange(alphabet.size)[None]
 
@@ -223,7 +226,7 @@ class CodedColumn(Column):
         return self.labels_in(self.alphabet)
 
     def labels_in(self, coding: Any) -> tuple[str, ...]:
-        """Return the labels of all codes of one of its codings."""
+        """Return the labels of all codes of a coding."""
         return tuple(coding.labels)
 
     def find_code(self, name: str, value: object) -> int:
@@ -262,10 +265,13 @@ class CodedColumn(Column):
         """Return the table columns of codes (n,); a number is drawn within its bin."""
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """Return the column with about equally frequent codes in records drawn from a model.
+        """Return the column with codes that are about equally frequent in records drawn from a model.
 
-        Numbers get about `num_codes` bins; categories with a share below `rarest` are merged into
-        `other`, if there is one. It must not be called with raw records.
+        Arguments:
+            name: Name of the column.
+            drawn: Records drawn from a model, never raw records.
+            num_codes: Number of bins of a number, approximately.
+            rarest: Share below which categories are merged into `other`, if there is one.
         """
         return self
 
@@ -276,9 +282,10 @@ class CodedColumn(Column):
         return self.decode_codes(name, atoms, rng)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """Return table columns of raw values, at least one in every cell of the common refinement.
+        """Return table columns of raw values that distinguish all codes of several declarations.
 
-        `others` are the column's declarations in other schemas, of the same kind.
+        There is at least one value for each combination of codes. `others` are the declarations of the
+        column in other schemas, of the same kind.
 
         Raises:
             PrivotError: if the declarations cannot be compared.
@@ -293,8 +300,8 @@ class CodedColumn(Column):
     def make_up_codes(
         self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
     ) -> dict[str, pa.Array]:
-        """Return table columns of raw values with codes (n,) in a coding, or in the atoms.
+        """Return table columns of made-up raw values with codes (n,) in a coding, or in the atoms.
 
-        Some values lie far outside the bounds, for audits, like those of `make_up_points`.
+        Some values lie far outside the bounds, for audits, as in `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)
