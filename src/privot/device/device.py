@@ -93,10 +93,7 @@ def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]
 
 
 def _project_ball(point: list[float], radius: float, non_negative: bool) -> list[float]:
-    """Return a point of the ball unchanged, any other scaled to lie just inside it.
-
-    With `non_negative`, negative coordinates first become 0.
-    """
+    """Return the projection of a point to a ball, or to its non-negative part; see `_INSIDE`."""
     if non_negative:
         point = [max(x, 0.0) for x in point]
     # Coordinates are divided by the largest, since their squares might overflow or underflow.
@@ -113,7 +110,6 @@ def _project_ball(point: list[float], radius: float, non_negative: bool) -> list
 
 
 def _refuse_missing(name: str) -> NoReturn:
-    """Raise PrivotError for a missing value of a column that needs one."""
     raise PrivotError(f"column {name!r} has no value: give one, or a schema that allows none")
 
 
@@ -231,7 +227,7 @@ class JointPart:
             num_cells *= sizes[coding]
         draw, sheet = self.draws[num_cells], form * views + view
         packed = sheet.to_bytes(number_bytes(self.num_sheets), "big")
-        packed += draw.pack(draw.draw([cell], word))
+        packed += draw.layout.pack(draw.draw([cell], word))
         return packed.ljust(self.num_bytes, b"\0")
 
 
@@ -261,7 +257,7 @@ class SplitPart:
         packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
         for index, (name, draw) in enumerate(self.reports):
             if index in chosen:
-                packed.append(draw.pack(draw.draw(encoded[name], word)))
+                packed.append(draw.layout.pack(draw.draw(encoded[name], word)))
             else:
                 packed.append(bytes(draw.num_bytes))
         return b"".join(packed)

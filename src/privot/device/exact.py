@@ -39,18 +39,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from privot.core.errors import PrivotError
-from privot.wire.draws import (
-    MAX_CELLS,
-    MAX_VALUES,
-    Draw,
-    Program,
-    Subset,
-    joint_draws,
-    require,
-    require_list,
-    require_whole,
-    split_draws,
-)
+from privot.wire import draws
+from privot.wire.draws import require, require_list, require_whole
 
 VERSION = 2
 MAX_EXPONENT = 2**16  # beyond it `exp_below` does not grow, and `Ratio.above` is None
@@ -79,7 +69,7 @@ def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
     return bytes.fromhex(fingerprint), fields
 
 
-def require_program(value: object) -> Program:
+def require_program(value: object) -> draws.Program:
     """Return an untrusted program if the proofs of its draws cover it.
 
     Raises:
@@ -105,7 +95,7 @@ def require_program(value: object) -> Program:
             name = report["column"]
             require(isinstance(name, str) and name in columns, "column", name, "one of its columns")
             where, draw = f"column {name!r}", _object("draw", report["draw"])
-            Draw.checked(where, draw, columns[name], codes[name])
+            draws.Draw.checked(where, draw, columns[name], codes[name])
     return program
 
 
@@ -153,7 +143,7 @@ def _with_special_codes(where: str, encoding: Mapping[str, Any], count: int) -> 
     """Return the number of codes if those of unlisted and missing values are added to `count` codes."""
     for special in ("other", "missing"):
         if encoding.get(special) is not None:
-            code = require_whole(f"{where}, {special}", encoding[special], 0, MAX_VALUES - 1)
+            code = require_whole(f"{where}, {special}", encoding[special], 0, draws.MAX_VALUES - 1)
             count = max(count, 1 + code)
     return count
 
@@ -179,9 +169,11 @@ def _num_bin_codes(where: str, encoding: Mapping[str, Any]) -> list[int]:
 def _num_cell_codes(where: str, encoding: Mapping[str, Any], dimension: int) -> int:
     """Check the encoding of a point as a cell of a grid; return the number of codes."""
     _check_domain(where, encoding.get("domain"), dimension)
-    side = require_whole(f"{where}, side", encoding.get("side"), 1, MAX_CELLS)
+    side = require_whole(f"{where}, side", encoding.get("side"), 1, draws.MAX_CELLS)
     codes, cells = encoding.get("codes"), side ** min(dimension, 30)
-    require(cells <= MAX_CELLS, f"{where}, side", side, f"less: at most {MAX_CELLS} cells")
+    require(
+        cells <= draws.MAX_CELLS, f"{where}, side", side, f"less: at most {draws.MAX_CELLS} cells"
+    )
     count = cells
     if codes is not None:
         require(len(require_list(where, codes)) == cells, f"{where}, codes", codes, "one a cell")
@@ -230,9 +222,9 @@ def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
         fits = len(require_list(where, column_sizes)) == len(codes[name])
         require(fits, where, column_sizes, "one a coding")
         for size, least in zip(column_sizes, codes[name], strict=True):
-            require_whole(where, size, max(2, least), MAX_CELLS)
-    total = sum(require_whole("weights", weight, 1, MAX_VALUES - 1) for weight in weights)
-    require_whole("sum of weights", total, 1, MAX_VALUES - 1)
+            require_whole(where, size, max(2, least), draws.MAX_CELLS)
+    total = sum(require_whole("weights", weight, 1, draws.MAX_VALUES - 1) for weight in weights)
+    require_whole("sum of weights", total, 1, draws.MAX_VALUES - 1)
     views = require_whole("views", joint["views"], 1, _MAX_SHEETS // len(forms))
     sets = _object("sets", joint["sets"])
     for form in forms:
@@ -242,10 +234,10 @@ def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
         require(fits, "forms", form, "different columns' indices")
     counts = _sheet_cells(sizes, forms, views)
     for cells in counts:
-        fits = cells <= MAX_CELLS and str(cells) in sets
+        fits = cells <= draws.MAX_CELLS and str(cells) in sets
         require(fits, "sets", sorted(sets), f"also of {cells} cells")
         subset = _object("sets", sets[str(cells)])
-        Subset.check("sets", {**subset, "cells": cells}, {}, cells)
+        draws.Subset.check("sets", {**subset, "cells": cells}, {}, cells)
     require({*sets} <= {str(cells) for cells in counts}, "sets", [*sets], "of its sheets")
 
 
@@ -421,13 +413,13 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     return float(epsilon)  # type: ignore[arg-type]  # it is a number, or refused
 
 
-def law_of(program: Program, epsilon: float) -> ExactLaw:
+def law_of(program: draws.Program, epsilon: float) -> ExactLaw:
     """Return the likelihood ratios of a program that `require_program` accepted."""
     always, split = [], []
     if program["joint"]:
-        ratio = max(Ratio(*draw.worst_ratio(None)) for draw in joint_draws(program).values())
-        always.append(Part("joint report", Subset.kind, ratio))
-    for name, draw in split_draws(program):
+        ratio = max(Ratio(*draw.worst_ratio(None)) for draw in draws.joint_draws(program).values())
+        always.append(Part("joint report", draws.Subset.kind, ratio))
+    for name, draw in draws.split_draws(program):
         ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
         assert ratio.factor == 1 or not ratio.exponent  # `ExactLaw.totals` relies on it
         split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))

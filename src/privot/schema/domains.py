@@ -119,11 +119,7 @@ def check_norm(norm: int) -> None:
 
 @dataclass(frozen=True)
 class Box:
-    """Axis-parallel box; its diameter is the norm of the vector of side lengths.
-
-    Arguments:
-        lower: Smallest value of each of the d coordinates.
-        upper: Largest value of each coordinate.
+    """Box from `lower` to `upper` (d,); its diameter is the norm of the vector of side lengths.
 
     Examples:
         >>> Box((0.0, 0.0), (3.0, 4.0)).diameter(2)
@@ -206,13 +202,7 @@ class Box:
 
 @dataclass(frozen=True)
 class _Ball:
-    """Base of the ℓ1 and ℓ2 balls around 0.
-
-    Arguments:
-        dimension: Number d of coordinates.
-        radius: Radius R.
-        non_negative: Whether the domain is only the part of the ball without negative coordinates.
-    """
+    """Base of the ℓ1 and ℓ2 balls of a radius R around 0; the non-negative part has no x_j < 0."""
 
     dimension: int
     radius: float
@@ -367,7 +357,7 @@ _FAR = 1e6  # largest distance from the center before a projection, in halves of
 
 @dataclass(frozen=True)
 class Polyline:
-    """Known support of records: a piecewise linear curve.
+    """Known support of records: the piecewise linear curve through m `corners` of d coordinates.
 
     If it is public knowledge that every record lies on a curve (a road, a coast, the half circle of the
     paper above), only the position on the curve has to be hidden. The distance of two points is convex
@@ -377,9 +367,6 @@ class Polyline:
 
     A guarantee in proportion to the distance of raw values does not hold on a curve: a curve is not
     convex, and two neighboring values off it may be projected to distant points.
-
-    Arguments:
-        corners: The m points, of d coordinates each, through which the curve runs.
 
     Examples:
         >>> angles = np.linspace(0, np.pi, 181)

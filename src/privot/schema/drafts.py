@@ -47,12 +47,7 @@ class DraftColumn:
 def write_draft(
     columns: Iterable[DraftColumn], head: Sequence[str] = (), rules: Sequence[str] = ()
 ) -> str:
-    """Return the draft of a schema as TOML.
-
-    Arguments:
-        columns: Columns, in order.
-        head: Lines of comments at the beginning.
-        rules: Rules of the schema.
+    """Return the draft of a schema as TOML, beginning with the lines of `head` as comments.
 
     Examples:
         >>> print(write_draft([DraftColumn("age", {"kind": "numeric", "bounds": [17, 90]})]))

@@ -202,10 +202,7 @@ def _require_truth(word: str, *terms: Term) -> None:
 
 
 def _require_same_type(first: Term, second: Term, how: str) -> None:
-    """Raise PrivotError unless two terms have one type, and a constant text is one of the other's.
-
-    `how` states in the error how the terms are combined.
-    """
+    """Raise PrivotError unless two terms have one type, and a constant text is one of the other's."""
     if first.type != second.type:
         raise PrivotError(
             f"{first.text!r} is {first.noun} and {second.text!r} is {second.noun}, {how}: use two of "

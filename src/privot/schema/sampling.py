@@ -218,7 +218,13 @@ def completed(
             yield table.select(list(schema.sampled_columns))
         if accepted >= num_rows:
             return
-        _require_some(broken, accepted, tried)
+        if tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
+            rule, number = broken.most_common(1)[0]
+            raise PrivotError(
+                f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only "
+                f"{accepted:,} keep all: correct the rules, or define the column by a rule, so that it "
+                "is computed"
+            )
 
 
 def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
@@ -228,13 +234,3 @@ def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
     rate = (accepted + 1) / (tried + 1)
     # A tenth more, so that one more draw is usually enough; bounded while the rate is uncertain.
     return min(math.ceil(1.1 * wanted / rate) + 10, max(_MIN_TRIALS, 4 * wanted))
-
-
-def _require_some(broken: Counter[str], accepted: int, tried: int) -> None:
-    """Raise PrivotError if hardly any record satisfies the rules; `broken` counts records by rule."""
-    if tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
-        rule, number = broken.most_common(1)[0]
-        raise PrivotError(
-            f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {accepted:,} "
-            "keep all: correct the rules, or define the column by a rule, so that it is computed"
-        )

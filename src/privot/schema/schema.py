@@ -16,15 +16,8 @@ from typing import Annotated, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializeAsAny,
-    ValidationError,
-    model_validator,
-)  # fmt: skip
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
 from privot.core.errors import PrivotError
 from privot.core.files import read_text, write_file
@@ -112,7 +105,7 @@ class Schema(Summarized, BaseModel):
         """Build the schema from plain values; raise PrivotError if they are invalid."""
         try:
             return cls.model_validate(fields)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             raise PrivotError(_explain(error)) from None
 
     def to_json(self) -> str:
@@ -240,7 +233,7 @@ class Schema(Summarized, BaseModel):
         return self
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: pydantic.ValidationError) -> str:
     """Return one line that names column, value and remedy for the first of pydantic's errors.
 
     A misspelled field has priority, because it usually explains a missing one.

@@ -66,13 +66,8 @@ class RecordForm:
     def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
         """Return the table without the columns that are left out.
 
-        Arguments:
-            table: Table of the records.
-            columns: Names of the columns that the schema declares, if there is a schema.
-            source: Name of the table's source in errors.
-
         Raises:
-            PrivotError: if a column to ignore is declared or missing.
+            PrivotError: if a column to ignore is one of the declared `columns`, or is missing.
         """
         for name in self.ignore:
             if name in (columns or ()):
@@ -94,14 +89,10 @@ COMMA_SEPARATED = RecordForm()
 def read_csv_pieces(
     file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
 ) -> Iterator[pa.Table]:
-    """Yield the rows of an open CSV file in tables of about a megabyte; the file is not closed.
+    """Yield the rows of an open CSV file, decompressed, in tables of about a megabyte.
 
-    Arguments:
-        file: Bytes of the file, decompressed.
-        source: Name of the file in errors.
-        columns: Names of the columns that the schema declares, which are read as text; None without
-            a schema.
-        form: Separator, and columns that are left out.
+    The `columns` that a schema declares are read as text. Errors name the file by `source`. The file is
+    not closed.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -181,12 +172,7 @@ def _require_columns(
 
 
 def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
-    """Return all rows of a CSV file; the arguments are those of `read_csv_pieces`.
-
-    Raises:
-        RecordError: for a defect of a record.
-        PrivotError: for a file that is no CSV, or has no rows or no column of the schema.
-    """
+    """Return all rows of a CSV file, of which there must be one; see `read_csv_pieces`."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
@@ -234,7 +220,6 @@ def _require_text(piece: pa.Table, first: int) -> None:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """Return whether bytes are valid UTF-8."""
     try:
         text.decode()
     except UnicodeDecodeError:

@@ -110,10 +110,8 @@ def read_table(
 ) -> pa.Table:
     r"""Read a table file, or a folder of images in random order.
 
-    Arguments:
-        path: File in a format of `SUFFIXES`, or folder.
-        schema: Schema, which a folder needs; its types replace inferred types of a CSV's columns.
-        form: Separator of a CSV, and columns that are left out.
+    A folder needs a schema. For a CSV, the types of a schema replace inferred ones, and `form` has the
+    separator and the columns that are left out.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
@@ -191,10 +189,7 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
 
 
 def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
-    """Write Parquet or CSV piece by piece, and return the number of rows.
-
-    An existing file survives any failure.
-    """
+    """Write Parquet or CSV piece by piece; return the row count. An existing file survives a failure."""
     with replacing_file(path) as draft:
         if table_suffix(path) != ".parquet":
             return write_csv(pieces, draft, zipped=path.suffix == ".gz")
@@ -354,13 +349,10 @@ class RecordBatches(ABC):
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield (number, rows) of each batch of `size` rows; the last batch may have fewer.
-
-        Batches for which `done(number)` holds are skipped.
+        """Yield (number, rows) of each batch of `size` rows, or fewer at the end, that is not `done`.
 
         Raises:
-            RecordError: for a record that cannot be read.
-            PrivotError: for a source that cannot be read.
+            PrivotError: if the source cannot be read; a RecordError if it is one record.
         """
 
         def needed(first: int, end: int) -> bool:

@@ -40,11 +40,7 @@ _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
-    """Read a folder of images as a table with the schema's columns, its rows in random order.
-
-    Raises:
-        PrivotError: if there is no schema with one column of images, or files or labels do not fit it.
-    """
+    """Read a folder of images as a table, in random order; raise PrivotError unless the schema fits."""
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]
@@ -60,10 +56,7 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
 
 
 def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
-    """Write a table's images as PNG files, and its other columns as `labels.csv`.
-
-    A folder with such files is replaced.
-    """
+    """Write images as PNG files and other columns as `labels.csv`; replace a folder of such files."""
     name, column = _image_column(folder, schema)
     claim_folder(folder, WRITTEN, force=True)
     pillow = _pillow()
@@ -137,7 +130,6 @@ def _read_labels(folder: Path, others: list[str]) -> tuple[list[Path], dict[str,
 
 
 def _visible(path: Path) -> bool:
-    """Return whether a file's or folder's name does not begin with a dot."""
     return not path.name.startswith(".")
 
 

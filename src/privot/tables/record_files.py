@@ -38,13 +38,8 @@ import pyarrow.parquet as pq
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
-from privot.tables.csv_records import (
-    COMMA_SEPARATED,
-    RecordForm,
-    open_csv_file,
-    place_in_csv,
-    read_csv_pieces,
-)
+from privot.tables import csv_records
+from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.files import (
     BATCH_ROWS,
     Piece,
@@ -65,12 +60,7 @@ Names = Sequence[str] | None  # names of the columns that the schema declares, i
 def open_records(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> RecordBatches:
-    """Open the records of a file (csv, csv.gz, parquet, npz), of a folder, or of standard input.
-
-    Arguments:
-        path: File or folder; `-` for CSV on standard input.
-        schema: Schema of the records, if there is one.
-        form: Separator of a CSV, and columns that are left out.
+    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or standard input (`-`, CSV).
 
     Raises:
         PrivotError: for a missing file, an unknown format, or a folder of several formats.
@@ -200,7 +190,7 @@ class CsvPipe(RecordBatches):
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
         stream = cast(BinaryIO, self._stream)
-        for piece in read_csv_pieces(stream, self.source, self._columns, self._form):
+        for piece in csv_records.read_csv_pieces(stream, self.source, self._columns, self._form):
             yield first, piece
             first += piece.num_rows
 
@@ -219,7 +209,7 @@ class CsvFiles(RecordBatches):
 
     def place(self, row: int) -> str:
         index = bisect_right(self._first_rows, row) - 1
-        return place_in_csv(self.files[index], row - self._first_rows[index])
+        return csv_records.place_in_csv(self.files[index], row - self._first_rows[index])
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0
@@ -241,9 +231,11 @@ class CsvFiles(RecordBatches):
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
         """Yield a file's tables, given the numbers of rows and bytes in the files before it."""
         with open(path, "rb") as packed:
-            file = open_csv_file(path, packed)
+            file = csv_records.open_csv_file(path, packed)
             try:
-                for piece in read_csv_pieces(file, str(path), self._columns, self._form):
+                for piece in csv_records.read_csv_pieces(
+                    file, str(path), self._columns, self._form
+                ):
                     self._bytes_read = before + packed.tell()
                     yield piece
             except RecordError as error:
@@ -340,11 +332,7 @@ class RecordCheck:
 
 
 def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
-    """Find everything that the schema does not allow in the records.
-
-    Raises:
-        PrivotError: for missing or unknown columns, or a source without rows.
-    """
+    """Find all values that the schema does not allow; raise PrivotError for other columns or no rows."""
     findings: dict[tuple[str, str], Finding] = {}
     outside: Counter[str] = Counter()
     num_rows = 0

@@ -126,11 +126,7 @@ class Report:
 
     @classmethod
     def from_json(cls, fields: object) -> Self:
-        """Read the JSON form.
-
-        Raises:
-            WireError: if it has other fields, or they do not have the specified form.
-        """
+        """Read the JSON form; raise a WireError if the fields are not as specified."""
         if not isinstance(fields, Mapping) or sorted(fields) != sorted(_FIELDS):
             raise WireError(
                 "format", f"a report is no object of {', '.join(_FIELDS)}: send it as specified"

@@ -79,18 +79,14 @@ class WindowGeometry:
     def _window_rows(self) -> Rows:
         """Rows of the differences k of a window's cells from the record's: ‖k‖ ≤ r."""
         r = self.radius
-        return Rows.of_ball(
-            self.dimension, self.base, low=-r, high=r, factor=1, center=0, square=r**2
-        )
+        return Rows.of_ball(self.dimension, self.base, -r, r, factor=1, center=0, square=r**2)
 
     @cached_property
     def _report_rows(self) -> Rows:
         """Rows of the report cells y of an ℓ2 ball: ‖2y − N‖ ≤ N + 2 + 2r."""
-        low, high = self.low - self.radius, self.steps + self.radius
+        low, high, center = self.low - self.radius, self.steps + self.radius, self.steps
         square = (self.steps + 2 + 2 * self.radius) ** 2
-        return Rows.of_ball(
-            self.dimension, self.base, low, high, factor=2, center=self.steps, square=square
-        )
+        return Rows.of_ball(self.dimension, self.base, low, high, 2, center, square)
 
 
 @dataclass(frozen=True)

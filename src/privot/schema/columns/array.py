@@ -172,7 +172,6 @@ class ArrayColumn(PointColumn):
     @cached_property
     def domain(self) -> ImageDomain:
         """Set of the encoded images."""
-        check_shape(self.shape)
         low_pass = None
         if self.transform == "dct":
             height, width = self.shape[:2]

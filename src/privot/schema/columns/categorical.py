@@ -6,17 +6,18 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.random import Generator
 from pydantic import model_validator
 
 from privot.core.errors import PrivotError
 from privot.schema.columns import raw_values
 from privot.schema.columns.alphabet import Categories, Codes
-from privot.schema.columns.column import CodedColumn
+from privot.schema.columns.column import CodedColumn, TableColumns
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
 _UNLISTED = "\uffff unlisted"  # a made-up text that is on no list
@@ -25,22 +26,20 @@ _UNLISTED = "\uffff unlisted"  # a made-up text that is on no list
 class _ListedColumn(CodedColumn):
     """Base of columns with a public list of values."""
 
-    ignores_case: ClassVar[bool] = False
-
     @property
     @abstractmethod
     def alphabet(self) -> Categories:
         """Listed values, and the missing value."""
 
     @property
-    @abstractmethod
     def _values(self) -> pa.Array:
         """Table value (K,) of each code; null for the missing value."""
+        return pa.array([*self.alphabet.names, None], pa.string())
 
-    @property
-    @abstractmethod
+    @cached_property
     def _codes(self) -> Mapping[str, int]:
-        """Code of every listed text."""
+        """Code of every text that a table may contain."""
+        return {name: code for code, name in enumerate(self.alphabet.names)}
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
         names, other = self.alphabet.names, self.alphabet.other
@@ -51,12 +50,13 @@ class _ListedColumn(CodedColumn):
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[raw_values.Problem]]:
         """Return (codes (n,), all problems of the raw values)."""
         values, last = table.column(name), self.alphabet.size - 1
-        if self.in_rules == "truth" and values.type == pa.bool_():  # truth values are codes already
+        is_truth = self.in_rules == "truth"
+        if is_truth and values.type == pa.bool_():  # truth values are codes already
             codes = values.cast(pa.int8()).fill_null(last).to_numpy().astype(np.int64)
             absent = np.asarray(values.is_null())
             return codes, raw_values.missing_values(absent, self.nullable, name, [])
         texts, problems = raw_values.read_texts(values, name)
-        if self.ignores_case:
+        if is_truth:
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
         places = raw_values.find_texts(texts, self._codes)
@@ -70,9 +70,7 @@ class _ListedColumn(CodedColumn):
             codes[unlisted] = names.index(other)
         return codes, problems + raw_values.missing_values(absent, self.nullable, name, problems)
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         return {name: self._values.take(pa.array(codes))}
 
 
@@ -104,17 +102,7 @@ class CategoricalColumn(_ListedColumn):
         names = tuple(dict.fromkeys(self.categories + others))
         return Categories(names, self.other, self.nullable)
 
-    @property
-    def _values(self) -> pa.Array:
-        return pa.array([*self.alphabet.names, None], pa.string())
-
-    @cached_property
-    def _codes(self) -> Mapping[str, int]:
-        return {category: code for code, category in enumerate(self.alphabet.names)}
-
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """See `CodedColumn`; half of the rows with the code of `other` get an unlisted text."""
         outside = rng.random(len(codes)) < 0.5
         listed = self.decode_codes(name, codes, rng)
@@ -136,7 +124,7 @@ class CategoricalColumn(_ListedColumn):
         categories = tuple(category for category in self.categories if category in retained)
         return self.model_validate(self.model_dump() | {"categories": categories})
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
         """Return the categories of all declarations, an unlisted text, and the missing value."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
@@ -172,7 +160,6 @@ class BooleanColumn(_ListedColumn):
     kind: Literal["boolean"]
 
     in_rules = "truth"
-    ignores_case: ClassVar[bool] = True
 
     @cached_property
     def alphabet(self) -> Categories:

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
@@ -38,6 +39,7 @@ from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
+TableColumns = dict[str, pa.Array]  # by name
 RANGE = ".."  # between the ends of a range in a condition, as in "30..40"
 
 
@@ -102,14 +104,11 @@ class Column(BaseModel):
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return how a device's program encodes values as codes in alphabets; None if it cannot.
-
-        The fields are those of an encoding in `privot.device.device`.
-        """
+        """Return a program's encoding (`privot.device.device`) of values as codes; None if none can."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return how a device's program encodes values as unit coordinates; None if it cannot."""
+        """Return a program's encoding of values as unit coordinates; None if none can."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
@@ -175,7 +174,7 @@ class PointColumn(Column):
         # Division by the scale rounds; after a second projection the diameter Δ holds exactly.
         return self.domain.unit.project(units)
 
-    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def decode_points(self, name: str, points: Array) -> TableColumns:
         """Project points (n, d) to the domain and return table columns; rows of NaN are missing."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         points = self.domain.project(np.where(absent[:, None], self.domain.center, points))
@@ -189,7 +188,7 @@ class PointColumn(Column):
         return int(moved.any(axis=1).sum())
 
     @abstractmethod
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         """Return table columns of made-up values at unit coordinates (n, d), some outside the domain.
 
         Rows of NaN are missing. Audits of devices use these values, since only values beyond the bounds
@@ -197,7 +196,7 @@ class PointColumn(Column):
         """
 
     @abstractmethod
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         """Return the table columns of points (n, d) of the domain; rows of NaN are missing."""
 
 
@@ -259,29 +258,22 @@ class CodedColumn(Column):
         return self.atoms[1][:, self.encode_atoms(name, table)]
 
     @abstractmethod
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         """Return the table columns of codes (n,); a number is drawn within its bin."""
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
         """Return the column with codes that are about equally frequent in records drawn from a model.
 
-        Arguments:
-            name: Name of the column.
-            drawn: Records drawn from a model, never raw records.
-            num_codes: Number of bins of a number, approximately.
-            rarest: Share below which categories are merged into `other`, if there is one.
+        Numbers get about `num_codes` bins; categories with a share below `rarest` are merged into
+        `other`, if there is one. `drawn` must not be raw records.
         """
         return self
 
-    def decode_atoms(
-        self, name: str, atoms: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_atoms(self, name: str, atoms: Codes, rng: Generator) -> TableColumns:
         """Return the table columns of atoms (n,); a number is drawn within its atom."""
         return self.decode_codes(name, atoms, rng)
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
         """Return table columns of raw values that distinguish all codes of several declarations.
 
         There is at least one value for each combination of codes. `others` are the declarations of the
@@ -297,9 +289,7 @@ class CodedColumn(Column):
             )
         return self.decode_codes(name, np.arange(self.alphabet.size), np.random.default_rng(0))
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """Return table columns of made-up raw values with codes (n,) in a coding, or in the atoms.
 
         Some values lie far outside the bounds, for audits, as in `make_up_points`.

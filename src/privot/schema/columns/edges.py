@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -17,10 +17,7 @@ Scale = Literal["linear", "log"]
 DEFAULT_BINS = 10
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = (
-    0.01,
-    6,
-)  # mass of an outer bin, and number of bins from which it holds
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of the outer bins if there are so many bins
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
 _ALL_DIGITS = 17  # number of digits that determine every float
@@ -36,18 +33,11 @@ def choose_edges(
     scale: Scale = "linear",
     shift: float = 0.0,
 ) -> tuple[float, ...]:
-    """Return the increasing edges of equal bins over the bounds.
+    """Return the increasing edges of equal bins from `low` to `high`, or to `high + 1` for integers.
 
-    The numbers of integers in two bins differ by at most one. On a log scale bins are equal in
-    ln(x + shift), and each bin of an integer column contains at least one integer.
-
-    Arguments:
-        low: Smallest value.
-        high: Largest value; the last edge of bins of integers is `high + 1`.
-        integer: Whether the values are integers.
-        bins: Number of bins. If None, at most 16 integers have a bin each, other columns ten bins.
-        scale: `"linear"` or `"log"`.
-        shift: Number that is added to values on a log scale, so that `low + shift` is positive.
+    On a linear scale, bins of integers differ by at most one in size. On a log scale, bins are equal in
+    ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
+    is None, at most 16 integers have a bin each, other values ten bins.
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -127,18 +117,13 @@ def equal_mass(
     return edges, [float(spike) for spike in spikes]
 
 
-class _Quantile(NamedTuple):
-    share: float  # of the values that are below
-    mass: float  # of the lighter neighboring bin
-
-
-def _quantiles(num_bins: int) -> list[_Quantile]:
-    """Return the quantile of every inner edge of bins of equal mass, except for light outer bins."""
+def _quantiles(num_bins: int) -> list[tuple[float, float]]:
+    """Return each inner edge's (share of values below it, mass of the lighter bin beside it)."""
     has_tails = num_bins >= _MIN_BINS_WITH_TAILS
     num_equal = num_bins - 2 if has_tails else num_bins
     mass = 1 / num_equal
-    inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
-    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
+    inner = [(place * mass, mass) for place in range(1, num_equal)]
+    return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if has_tails else inner
 
 
 def roundest(low: float, high: float) -> float:

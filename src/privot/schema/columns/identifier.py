@@ -178,9 +178,7 @@ def permuted(numbers: Words, size: int, keys: Words) -> Words:
     The Feistel network permutes the numbers of an even number of bits. An image that is not below `size`
     is permuted again until it is.
     """
-    half = np.uint64(
-        max(1, (max(size - 1, 1).bit_length() + 1) // 2)
-    )  # number of bits of each side
+    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))  # half the number of bits
     mask = np.uint64((1 << int(half)) - 1)
     images = numbers.copy()
     outside = np.arange(len(numbers))

@@ -16,19 +16,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.random import Generator
 from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
-from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn
-from privot.schema.columns.edges import (
-    Scale,
-    choose_edges,
-    equal_mass,
-    exact_text,
-    roundest,
-    without_empty,
-)  # fmt: skip
+from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn, TableColumns
+from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundest, without_empty
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
@@ -110,7 +104,7 @@ class NumberColumn(PointColumn, CodedColumn):
         encoding = super().point_program(name)
         return encoding and encoding | self.step_program
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
         """Return the edges and spikes of all declarations, and numbers between them."""
         columns = [self, *(cast("NumberColumn", other) for other in others)]
         if len({(column.counted_in, column.alphabet.integer) for column in columns}) > 1:
@@ -127,11 +121,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._make_up(np.append(numbers, [np.nan] * self.nullable))}
 
     def find_code(self, name: str, value: object) -> int:
-        """Return the code of a number, a date or a label; None means missing.
-
-        Raises:
-            PrivotError: for a value that is neither a label nor within the bounds.
-        """
+        """See `CodedColumn`; a number or date within the bounds may be given instead of a label."""
         is_label = value is None or value in self.labels
         number = None if is_label else self._number_of(value)
         if number is None:
@@ -144,11 +134,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return int(self.alphabet.encode(np.array([number]))[0])
 
     def find_codes(self, name: str, value: object) -> list[int]:
-        """Return the codes of a value or label, or of all bins that intersect a range, as `"30..40"`.
-
-        Raises:
-            PrivotError: for a value or range that is not within the bounds.
-        """
+        """See `CodedColumn`; a range, `"30..40"`, must intersect the bounds."""
         if not isinstance(value, str) or RANGE not in value or value in self.labels:
             return super().find_codes(name, value)
         low, high = (self._number_of(end) for end in value.split(RANGE, 1))
@@ -182,14 +168,14 @@ class NumberColumn(PointColumn, CodedColumn):
     def encode_points(self, name: str, table: pa.Table) -> Array:
         return self.accept(name, table)[:, None]
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_numbers(name, points[:, 0])
 
-    def decode_numbers(self, name: str, numbers: Array) -> dict[str, pa.Array]:
+    def decode_numbers(self, name: str, numbers: Array) -> TableColumns:
         """Return the table column of numbers (n,) within the bounds; NaN is missing."""
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
@@ -216,24 +202,18 @@ class NumberColumn(PointColumn, CodedColumn):
     def encode_atoms(self, name: str, table: pa.Table) -> Codes:
         return self.atoms[0].encode(self.accept(name, table))
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         return {name: self._write(self.alphabet.decode(codes, rng))}
 
-    def decode_atoms(
-        self, name: str, atoms: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_atoms(self, name: str, atoms: Codes, rng: Generator) -> TableColumns:
         return {name: self._write(self.atoms[0].decode(atoms, rng))}
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """See `CodedColumn`: half of the numbers of an outer bin lie far beyond the bounds."""
         return {name: self._make_up(decode_far(coding, codes, rng))}
 
 
-def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
+def decode_far(bins: Bins, codes: Codes, rng: Generator) -> Array:
     """Decode codes (n,) to numbers (n,); half of those of an outer bin lie far beyond the bounds."""
     outside = rng.random(len(codes)) < 0.5
     numbers = bins.decode(codes, rng)
@@ -357,10 +337,7 @@ class NumericColumn(NumberColumn):
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
         """Return the labels of all codes of a coding; steps are shown as values."""
-        steps = self.counted_in
-        if steps is None:
-            return coding.labels
-        return coding.labels_by(lambda count: exact_text(float(steps.value(np.array(count)))))
+        return coding.labels_by(self.counted_in.text) if self.counted_in else coding.labels
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
         """Return (the column's numbers (n,), NaN where missing; all problems of the raw values)."""

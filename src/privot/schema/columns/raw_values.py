@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.schema.columns.edges import exact_text
 from privot.schema.domains import Array
 
 # Texts that stand for a missing number or date.
@@ -225,7 +226,6 @@ def _parse_times(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, li
 
 
 def _is_time(text: pa.Scalar) -> bool:
-    """Return whether Arrow parses a text as a time."""
     try:
         text.cast(pa.timestamp("us"))
     except pa.ArrowException:
@@ -315,6 +315,10 @@ class Steps:
     def value(self, counts: Array) -> Array:
         """Return the values (n,) of integer step counts (n,), rounded to the decimals of the grid."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits))
+
+    def text(self, count: float) -> str:
+        """Return the shortest text of the value of an integer step count."""
+        return exact_text(float(self.value(np.array(count))))
 
     def value_between(self, counts: Array) -> Array:
         """Return the values (n,) of counts (n,) that are no integers, such as means."""

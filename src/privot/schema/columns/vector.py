@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import model_validator
 
 from privot.core.errors import MOST_CODES, PrivotError, require_count
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
-from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
+from privot.schema.columns.column import Bounds, CodedColumn, PointColumn, TableColumns
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 from privot.schema.sampling import draw_within, end_densities
@@ -105,10 +106,8 @@ class Cells(Alphabet):
         corners = self._corners(self._places)
         lows = from_unit(self.domain, corners)
         highs = from_unit(self.domain, corners + 2 / self.side)
-        cells = [
-            " x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in zip(low, high, strict=True))
-            for low, high in zip(lows, highs, strict=True)
-        ]
+        intervals = np.stack([lows, highs], axis=2)  # (K, d, 2)
+        cells = [" x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in cell) for cell in intervals]
         return tuple(cells) + (MISSING,) * self.nullable
 
     @property
@@ -141,7 +140,7 @@ class Cells(Alphabet):
         places = np.floor((units + 1) * (self.side / 2)).astype(np.int64)
         return self._codes[self._flat_index(places.clip(0, self.side - 1))]
 
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
+    def decode(self, codes: Codes, rng: Generator) -> Array:
         """Draw points (n, d), in unit coordinates, within the cells of codes (n,); NaN where missing."""
         absent = np.asarray(codes >= len(self._places))
         places = self._places[np.where(absent, 0, codes)]
@@ -262,26 +261,22 @@ class VectorColumn(PointColumn, CodedColumn):
         points[:, np.isnan(points).any(axis=0)] = np.nan
         return points.T, [problem for _, problems in parts for problem in problems]
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         coordinates = zip(self.columns, points.T, strict=True)
         return {part: pa.array(numbers, mask=np.isnan(numbers)) for part, numbers in coordinates}
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         return self._write_points(name, from_unit(self.domain, units))
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """See `CodedColumn`; a vector outside the domain has the code of its projection."""
         return self._cells.encode(self.encode_units(name, table))
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         points = from_unit(self.domain, self._cells.decode(codes, rng))
         return self.decode_points(name, points)
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far beyond it."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
