@@ -10,10 +10,10 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.core.errors import PrivotError
+from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
 
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
@@ -38,12 +39,13 @@ _OTHER_FORMATS = {  # problems of files that are no CSV, by the first bytes of t
 
 @dataclass(frozen=True)
 class RecordForm:
-    """Format of records in a file: the separator of a CSV, and columns that are left out.
+    """Format of records in a file: the separator of a CSV, and which columns are read.
 
     Arguments:
         separator: One character, or `"tab"`, `"comma"` or `"semicolon"`.
         ignore: Names of table columns to leave out, which must exist and not be in the schema.
         unread: Names of table columns that may exist, and that the schema excludes from reading.
+        declared: Names of the table columns that the schema declares; None without a schema.
 
     Examples:
         >>> RecordForm("tab").separator
@@ -53,6 +55,7 @@ class RecordForm:
     separator: str = ","
     ignore: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    declared: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         separator = _NAMED_SEPARATORS.get(self.separator, self.separator)
@@ -63,14 +66,20 @@ class RecordForm:
             )
         object.__setattr__(self, "separator", separator)
 
-    def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
+    def of(self, schema: Schema | None) -> Self:
+        """Return the same format for records of a schema."""
+        if schema is None:
+            return self
+        return replace(self, unread=schema.unread_columns, declared=schema.table_columns)
+
+    def select(self, table: pa.Table, source: str) -> pa.Table:
         """Return the table without the columns that are left out.
 
         Raises:
-            PrivotError: if a column to ignore is one of the declared `columns`, or is missing.
+            PrivotError: if a column to ignore is declared, or is missing.
         """
         for name in self.ignore:
-            if name in (columns or ()):
+            if name in (self.declared or ()):
                 raise PrivotError(
                     f"ignore {name!r}: the schema declares it, and reports are of all its columns: "
                     "remove it from the schema instead"
@@ -86,13 +95,10 @@ class RecordForm:
 COMMA_SEPARATED = RecordForm()
 
 
-def read_csv_pieces(
-    file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
-) -> Iterator[pa.Table]:
+def read_csv_pieces(file: BinaryIO, source: str, form: RecordForm) -> Iterator[pa.Table]:
     """Yield the rows of an open CSV file, decompressed, in tables of about a megabyte.
 
-    The `columns` that a schema declares are read as text. Errors name the file by `source`. The file is
-    not closed.
+    Declared columns are read as text. Errors name the file by `source`. The file is not closed.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -115,16 +121,15 @@ def read_csv_pieces(
             csv.ConvertOptions(
                 check_utf8=False,
                 column_types=dict.fromkeys(form.unread, pa.binary())
-                | dict.fromkeys((*(columns or ()), *form.ignore), pa.string()),
+                | dict.fromkeys((*(form.declared or ()), *form.ignore), pa.string()),
                 strings_can_be_null=False,
             ),
         ) as reader:
-            if columns is not None:
-                _require_columns(reader.schema.names, columns, form, source)
+            _require_columns(reader.schema.names, form, source)
             for batch in reader:
                 piece = pa.table(batch)
                 _require_text(piece, first)
-                yield form.select(piece, columns, source)
+                yield form.select(piece, source)
                 first += piece.num_rows
     except UnicodeDecodeError:
         raise PrivotError(f"{source} has a first line that is not UTF-8: save it as such") from None
@@ -149,11 +154,11 @@ def _require_csv(head: bytes, source: str) -> None:
         raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
 
 
-def _require_columns(
-    names: list[str], columns: Sequence[str], form: RecordForm, source: str
-) -> None:
-    """Raise PrivotError if the names of the first line have no declared column, or one twice."""
-    declared = set(columns)
+def _require_columns(names: list[str], form: RecordForm, source: str) -> None:
+    """Raise PrivotError if the first line has no declared column, or a name twice."""
+    if form.declared is None:
+        return
+    declared = set(form.declared)
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
     if declared & set(names):
@@ -166,17 +171,17 @@ def _require_columns(
                 f"give separator {shown}"
             )
     raise PrivotError(
-        f"{source} has none of the columns {list(columns)} in its first line: put the "
+        f"{source} has none of the columns {list(form.declared)} in its first line: put the "
         "columns' names there, as the schema has them"
     )
 
 
-def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
+def read_csv(path: Path, form: RecordForm) -> pa.Table:
     """Return all rows of a CSV file, of which there must be one; see `read_csv_pieces`."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
-            pieces = list(read_csv_pieces(file, str(path), columns, form))
+            pieces = list(read_csv_pieces(file, str(path), form))
         except RecordError as error:
             raise error.at(place_in_csv(path, error.row)) from None
     if not pieces:

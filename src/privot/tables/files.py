@@ -18,7 +18,6 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -125,12 +124,9 @@ def read_table(
         ...     read_table(path).num_rows
         2
     """
-    path = Path(path)
-    declared = None if schema is None else schema.table_columns
-    if schema is not None:
-        form = replace(form, unread=schema.unread_columns)
+    path, form = Path(path), form.of(schema)
     if path.is_dir():
-        return form.select(read_image_folder(path, schema), declared, str(path))
+        return form.select(read_image_folder(path, schema), str(path))
     suffix = table_suffix(path)
     require_file(path)
     try:
@@ -141,9 +137,9 @@ def read_table(
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 table = _from_arrays(dict(arrays), str(path), schema)
         else:
-            table = read_csv(path, declared, form)
+            table = read_csv(path, form)
             return table if schema is None else _typed(table, schema, path)
-        return form.select(table, declared, str(path))
+        return form.select(table, str(path))
     except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise

@@ -30,7 +30,7 @@ from privot.core.files import claim_folder, replacing_folder
 from privot.mechanisms.samplers import random_words
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
-from privot.tables.csv_records import COMMA_SEPARATED, read_csv
+from privot.tables.csv_records import RecordForm, read_csv
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"
@@ -113,7 +113,7 @@ def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, 
 def _read_labels(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
     """Return image files (n), and the values (n,) of the other columns, as `labels.csv` lists them."""
     path, wanted = folder / LABELS, ["file", *others]
-    table = read_csv(path, wanted, COMMA_SEPARATED)
+    table = read_csv(path, RecordForm(declared=tuple(wanted)))
     if sorted(table.column_names) != sorted(wanted) or not table.num_rows:
         raise PrivotError(
             f"{path} has columns {table.column_names} and {table.num_rows} rows: give columns "

@@ -9,7 +9,7 @@ Names that begin with a dot or an underscore are ignored.
 
 **Validation by a schema** finds all problems of the records before the first report, for the holder of
 the records. **Its result is not private**: counts, rows and examples are exact functions of raw records.
-Nothing else in the library shows values of raw records.
+Only validation shows raw values.
 
 References:
     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
@@ -23,8 +23,8 @@ import io
 import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
@@ -38,8 +38,13 @@ import pyarrow.parquet as pq
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
-from privot.tables import csv_records
-from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
+from privot.tables.csv_records import (
+    COMMA_SEPARATED,
+    RecordForm,
+    open_csv_file,
+    place_in_csv,
+    read_csv_pieces,
+)
 from privot.tables.files import (
     BATCH_ROWS,
     Piece,
@@ -54,7 +59,6 @@ from privot.tables.files import (
 _PIECE_VALUES = 2**23  # largest number of values of Parquet that are read at once, approximately
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
-Names = Sequence[str] | None  # names of the columns that the schema declares, if there is a schema
 
 
 def open_records(
@@ -65,21 +69,19 @@ def open_records(
     Raises:
         PrivotError: for a missing file, an unknown format, or a folder of several formats.
     """
-    columns = None if schema is None else schema.table_columns
-    if schema is not None:
-        form = replace(form, unread=schema.unread_columns)
+    form = form.of(schema)
     if str(path) == "-":
-        return CsvPipe(columns, form)
+        return CsvPipe(form)
     path = Path(path)
     if path.is_dir():
         return _open_folder(path, schema, form)
     suffix = table_suffix(path)
     require_file(path)
     if suffix == ".parquet":
-        return ParquetFiles(path, [path], columns, form)
+        return ParquetFiles(path, [path], form)
     if suffix == ".npz":
         return TableBatches(read_table(path, schema, form), str(path), [path])
-    return CsvFiles(path, [path], columns, form)
+    return CsvFiles(path, [path], form)
 
 
 def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
@@ -92,9 +94,8 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":
         raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
-    columns = None if schema is None else schema.table_columns
     reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
-    return reader(path, files, columns, form)
+    return reader(path, files, form)
 
 
 def _is_data(file: Path, folder: Path) -> bool:
@@ -105,9 +106,9 @@ def _is_data(file: Path, folder: Path) -> bool:
 class ParquetFiles(RecordBatches):
     """Records of Parquet files, as one Arrow data set."""
 
-    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
-        self._columns, self._form = columns, form
+        self._form = form
         with reading_parquet(path):
             self._dataset = ds.dataset(
                 [str(file) for file in files],
@@ -137,7 +138,7 @@ class ParquetFiles(RecordBatches):
                     table = next(tables, None)
                 if table is None:
                     break
-                yield first, self._form.select(table, self._columns, self.source)
+                yield first, self._form.select(table, self.source)
                 first += table.num_rows
 
     def _tables(self, group: ds.ParquetFileFragment) -> Iterator[pa.Table]:
@@ -179,10 +180,9 @@ class _HashedInput(io.RawIOBase):
 class CsvPipe(RecordBatches):
     """Records of CSV on standard input."""
 
-    def __init__(self, columns: Names, form: RecordForm) -> None:
+    def __init__(self, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
-        self._columns, self._form = columns, form
-        self._stream = _HashedInput()
+        self._form, self._stream = form, _HashedInput()
 
     def content(self) -> str | None:
         return self._stream.hash.hexdigest()
@@ -190,7 +190,7 @@ class CsvPipe(RecordBatches):
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
         stream = cast(BinaryIO, self._stream)
-        for piece in csv_records.read_csv_pieces(stream, self.source, self._columns, self._form):
+        for piece in read_csv_pieces(stream, self.source, self._form):
             yield first, piece
             first += piece.num_rows
 
@@ -198,9 +198,9 @@ class CsvPipe(RecordBatches):
 class CsvFiles(RecordBatches):
     """Records of CSV files, read in order."""
 
-    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
         super().__init__(str(path), "csv", files)
-        self._path, self._columns, self._form = path, columns, form
+        self._path, self._form = path, form
         self._bytes_read = 0
         self._first_rows: list[int] = []  # number of the first row of each file reached so far
 
@@ -209,7 +209,7 @@ class CsvFiles(RecordBatches):
 
     def place(self, row: int) -> str:
         index = bisect_right(self._first_rows, row) - 1
-        return csv_records.place_in_csv(self.files[index], row - self._first_rows[index])
+        return place_in_csv(self.files[index], row - self._first_rows[index])
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0
@@ -231,11 +231,9 @@ class CsvFiles(RecordBatches):
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
         """Yield a file's tables, given the numbers of rows and bytes in the files before it."""
         with open(path, "rb") as packed:
-            file = csv_records.open_csv_file(path, packed)
+            file = open_csv_file(path, packed)
             try:
-                for piece in csv_records.read_csv_pieces(
-                    file, str(path), self._columns, self._form
-                ):
+                for piece in read_csv_pieces(file, str(path), self._form):
                     self._bytes_read = before + packed.tell()
                     yield piece
             except RecordError as error:

@@ -54,7 +54,7 @@ class Alphabet(ABC):
 
     @property
     def centers(self) -> Array | None:
-        """Mean decoded number (K,) of every code; None for categories."""
+        """Number (K,) that represents each code, the middle of a bin or a spike; None without numbers."""
         return None
 
     @property
@@ -75,7 +75,7 @@ class Alphabet(ABC):
 
 @dataclass(frozen=True)
 class Categories(Alphabet):
-    """Alphabet of named values, with a code for a missing value if the column is nullable.
+    """Alphabet of named values, and of the missing value if the column is nullable.
 
     Arguments:
         names: Listed values.
@@ -99,13 +99,12 @@ class Categories(Alphabet):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names, and a label for the missing value."""
         return self.names + (MISSING,) * self.nullable
 
 
 @dataclass(frozen=True)
 class Bins(Alphabet):
-    """Alphabet of bins, spikes, and a code for a missing number if the column is nullable.
+    """Alphabet of bins and spikes of a number, and of the missing value if the column is nullable.
 
     Arguments:
         edges: Increasing numbers e_0 < … < e_n. The outer two are the bounds; for integers, the last
@@ -130,7 +129,7 @@ class Bins(Alphabet):
     def __post_init__(self) -> None:
         if len(self.edges) < 2 or (np.diff(self.edges) <= 0).any():
             raise PrivotError(f"bins {list(self.edges)} do not increase: give edges in order")
-        outside = [s for s in self.spikes if not self.edges[0] <= s <= self._largest]
+        outside = any(not self.edges[0] <= spike <= self._largest for spike in self.spikes)
         if outside or sorted(set(self.spikes)) != list(self.spikes):
             raise PrivotError(
                 f"spikes {list(self.spikes)} must increase and lie within the bounds: "
@@ -160,7 +159,6 @@ class Bins(Alphabet):
 
     @property
     def size(self) -> int:
-        """Number of codes K."""
         return self.num_bins + len(self.spikes) + self.nullable
 
     @cached_property
@@ -171,7 +169,6 @@ class Bins(Alphabet):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels (K,) of all codes."""
         if self.integer:
             return self.labels_by(exact_text)
         bins = [f"[{low}, {high})" for low, high in pairwise(short_edges(self.edges))]
@@ -192,7 +189,7 @@ class Bins(Alphabet):
 
     @cached_property
     def centers(self) -> Array:
-        """Mean decoded number (K,) of every code; NaN for the missing value."""
+        """Middles of the bins, and spikes (K,); NaN for the missing value."""
         middle = (np.asarray(self.edges[:-1]) + np.asarray(self.edges[1:]) - self.integer) / 2
         return np.concatenate([middle, self.spikes, [np.nan] * self.nullable])
 

@@ -104,11 +104,11 @@ class Column(BaseModel):
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return a program's encoding (`privot.device.device`) of values as codes; None if none can."""
+        """Return how a device's program (`privot.device.device`) encodes codes; None if it cannot."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return a program's encoding of values as unit coordinates; None if none can."""
+        """Return how a device's program encodes unit coordinates; None if it cannot."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
@@ -134,18 +134,14 @@ class Column(BaseModel):
         """Return (raw values (n, …) in the kind's representation, all their problems)."""
 
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
-        """Return the values of `read`.
-
-        Raises:
-            RecordError: for the first row with a problem, such as a missing value or text for a number.
-        """
+        """Return the values of `read`; raise a RecordError for the first row that has a problem."""
         values, problems = self.read(name, table)
         refuse(problems)
         return values
 
 
 class PointColumn(Column):
-    """A column that can be reported as a point of its domain."""
+    """Base of columns that can be reported as a point of their domain."""
 
     @property
     @abstractmethod
@@ -201,7 +197,7 @@ class PointColumn(Column):
 
 
 class CodedColumn(Column):
-    """A column that can be reported as a code of its alphabet."""
+    """Base of columns that can be reported as a code of their alphabet."""
 
     @property
     @abstractmethod
@@ -250,7 +246,7 @@ class CodedColumn(Column):
         return self.accept(name, table)
 
     def encode_atoms(self, name: str, table: pa.Table) -> Codes:
-        """Return the atoms (n,) of raw values."""
+        """Return raw values as codes (n,) of the atoms."""
         return self.encode_codes(name, table)
 
     def encode_codings(self, name: str, table: pa.Table) -> Codes:
@@ -274,10 +270,10 @@ class CodedColumn(Column):
         return self.decode_codes(name, atoms, rng)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
-        """Return table columns of raw values that distinguish all codes of several declarations.
+        """Return table columns with at least one raw value for each combination of codes.
 
-        There is at least one value for each combination of codes. `others` are the declarations of the
-        column in other schemas, of the same kind.
+        A combination has a code in this declaration of the column and one in each of `others`, which
+        are its declarations in other schemas, of the same kind.
 
         Raises:
             PrivotError: if the declarations cannot be compared.

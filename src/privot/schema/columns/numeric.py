@@ -30,7 +30,7 @@ _FAR = 1000.0  # distance of made-up values beyond the bounds, in widths of the 
 
 
 class NumberColumn(PointColumn, CodedColumn):
-    """Base of columns of numbers and dates between two bounds."""
+    """Base of columns of one number or date between two bounds."""
 
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
@@ -126,10 +126,10 @@ class NumberColumn(PointColumn, CodedColumn):
         number = None if is_label else self._number_of(value)
         if number is None:
             return super().find_code(name, value)
-        low, high = self.bounds
         if not self.domain.lower[0] <= number <= self.domain.upper[0]:
             raise PrivotError(
-                f"where gives column {name!r} the value {value!r}: its bounds are {low} and {high}"
+                f"where gives column {name!r} the value {value!r}: its bounds are {self.bounds[0]} and "
+                f"{self.bounds[1]}"
             )
         return int(self.alphabet.encode(np.array([number]))[0])
 
@@ -155,7 +155,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @abstractmethod
     def round_between(self, low: float, high: float) -> float:
-        """Return a number from `low` to `high` that is written with few digits."""
+        """Return the number from `low` to `high` that is easiest to read."""
 
     @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:
@@ -276,8 +276,7 @@ class NumericColumn(NumberColumn):
 
     @property
     def step_program(self) -> dict[str, Any]:
-        steps = self.counted_in
-        if steps is None:
+        if (steps := self.counted_in) is None:
             return super().step_program
         return {"seconds": None, "origin": steps.origin, "step": steps.size}
 
@@ -310,15 +309,12 @@ class NumericColumn(NumberColumn):
     @cached_property
     def alphabet(self) -> Bins:
         """Bins, spikes, and the missing value."""
-        steps, spikes = self.counted_in, tuple(sorted(self.spikes))
-        if isinstance(self.bins, tuple):
-            edges = self._edges_of(self.bins)
-        elif self.bins == "integers":
+        bins, steps, spikes = self.bins, self.counted_in, tuple(sorted(self.spikes))
+        if bins == "integers":
             if not self.integer:
                 raise PrivotError("bins 'integers' need integer = true: declare it, or other bins")
-            edges = self.equal_bins(int(self._ends[1]) - int(self._ends[0]) + 1)
-        else:
-            edges = self.equal_bins(self.bins)
+            bins = int(self._ends[1]) - int(self._ends[0]) + 1
+        edges = self._edges_of(bins) if isinstance(bins, tuple) else self.equal_bins(bins)
         if steps:
             spikes = tuple(steps.require_count(spike, "spike") for spike in spikes)
         return Bins(edges, spikes, self._is_whole, self.nullable)
@@ -372,9 +368,8 @@ class NumericColumn(NumberColumn):
         return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:
-        """Return the number of the value with the fewest digits, or the step nearest to it."""
-        steps = self.counted_in
-        if steps is None:
+        """Return the number whose value has the fewest digits, or the step nearest to this value."""
+        if (steps := self.counted_in) is None:
             return roundest(low, high)
         ends = steps.value(np.array([low, high]))
         return steps.round_count(roundest(*map(float, ends)))
@@ -460,8 +455,7 @@ class DatetimeColumn(NumberColumn):
         return self.resolution
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        low, high = (self.number(bound) for bound in self.bounds)
-        return choose_edges(low, high, True, bins)
+        return choose_edges(*self.domain.lower, *self.domain.upper, True, bins)
 
     def number(self, moment: str) -> float:
         """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
@@ -483,22 +477,21 @@ class DatetimeColumn(NumberColumn):
     @cached_property
     def domain(self) -> Box:
         """Interval of the bounds, in steps of the resolution since 1970."""
-        return Box((self.number(self.bounds[0]),), (self.number(self.bounds[1]),))
+        low, high = (self.number(bound) for bound in self.bounds)
+        return Box((low,), (high,))
 
     @cached_property
     def alphabet(self) -> Bins:
         """Bins of steps since 1970, and the missing value."""
-        if isinstance(self.bins, tuple):
-            low, high = (self.number(bound) for bound in self.bounds)
-            inner = [self.number(moment) for moment in self.bins]
-            if not inner or (inner[0], inner[-1]) != (low, high):
-                raise PrivotError(
-                    "bins do not begin and end with the bounds: give all edges, bounds included"
-                )
-            edges = (*inner[:-1], high + 1)
-        else:
-            edges = self.equal_bins(self.bins)
-        return Bins(edges, (), integer=True, nullable=self.nullable)
+        if not isinstance(self.bins, tuple):
+            return Bins(self.equal_bins(self.bins), (), integer=True, nullable=self.nullable)
+        edges = [self.number(moment) for moment in self.bins]
+        if not edges or (edges[0], edges[-1]) != (*self.domain.lower, *self.domain.upper):
+            raise PrivotError(
+                "bins do not begin and end with the bounds: give all edges, bounds included"
+            )
+        edges[-1] += 1
+        return Bins(tuple(edges), (), integer=True, nullable=self.nullable)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
         """Return the labels of all codes of a coding: the first and last date or time of each bin."""

@@ -117,7 +117,6 @@ class Cells(Alphabet):
 
     @property
     def size(self) -> int:
-        """Number of codes K."""
         return len(self._places) + self.nullable
 
     def encode(self, units: Array) -> Codes:
