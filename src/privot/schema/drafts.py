@@ -309,9 +309,8 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
 
 def _head_comments(fields: Mapping[str, Any]) -> list[str]:
     """Return comments for the beginning of a draft: the next step, and what keys mean."""
-    lines = [
-        "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
-    ]
+    step = "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
+    lines = [step]
     primary = fields.get("primary_key")
     if isinstance(primary, str):
         lines.append(f"One row is one {quoted(primary)}, says the metadata.")
@@ -376,9 +375,7 @@ def _draft_datetime(name: str, date_format: object) -> DraftColumn:
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
     comments = [example]
     if isinstance(date_format, str) and not date_format.startswith("%Y-%m-%d"):
-        comments.append(
-            f"# SDV reads {quoted(date_format)}: give dates, or text such as 2024-05-31"
-        )
+        comments += [f"# SDV reads {quoted(date_format)}: give dates, or text such as 2024-05-31"]
     return DraftColumn(name, fields, [*comments, "# bins = 10", NULLABLE])
 
 

@@ -54,7 +54,7 @@ class Alphabet(ABC):
 
     @property
     def centers(self) -> Array | None:
-        """Number (K,) that represents each code, the middle of a bin or a spike; None without numbers."""
+        """Number (K,) for each code: the middle of a bin, or a spike; None without numbers."""
         return None
 
     @property

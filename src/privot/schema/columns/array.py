@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.column import Bounds, PointColumn
+from privot.schema.columns.column import Bounds, PointColumn, TableColumns
 from privot.schema.columns.raw_values import Problem
 from privot.schema.domains import Array, Box
 from privot.schema.images import ImageDomain, check_shape
@@ -180,7 +180,6 @@ class ArrayColumn(PointColumn):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """Declared shape."""
         return self.shape
 
     def to_unit_pixels(self, raw: NDArray[np.generic]) -> Array:
@@ -237,17 +236,17 @@ class ArrayColumn(PointColumn):
     def encode_units(self, name: str, table: pa.Table) -> Array:
         return self.encode_points(name, table)
 
-    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def decode_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_pixels(name, self.domain.decode(points))
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_points(name, points)
 
-    def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
+    def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> TableColumns:
         """Return the table column of images (n, N) in unit pixels, clipped to the bounds."""
         return self._write_pixels(name, self.from_unit_pixels(pixels))
 
-    def _write_pixels(self, name: str, raw: NDArray[np.floating]) -> dict[str, pa.Array]:
+    def _write_pixels(self, name: str, raw: NDArray[np.floating]) -> TableColumns:
         """Return the table column of raw pixels (n, N)."""
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
@@ -264,7 +263,7 @@ class ArrayColumn(PointColumn):
         moved = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
         return int(moved.any(axis=1).sum())
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         return self._write_pixels(name, self._raw_pixels(self.domain.decode(units)))
 
     @model_validator(mode="after")

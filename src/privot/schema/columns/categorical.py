@@ -128,8 +128,8 @@ class CategoricalColumn(_ListedColumn):
         """Return the categories of all declarations, an unlisted text, and the missing value."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
-        some_list_all = any(listed.other is None for listed in lists)
-        if some_list_all and any(listed.other or {*names} - {*listed.names} for listed in lists):
+        some_refuse = any(listed.other is None for listed in lists)  # values that they do not list
+        if some_refuse and any(listed.other or {*names} - {*listed.names} for listed in lists):
             raise PrivotError(
                 f"column {name!r} lists other categories in another release, and one of the two has "
                 "no `other` for them, so that some people could not report: fit the releases apart"

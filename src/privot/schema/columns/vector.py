@@ -35,7 +35,7 @@ _FAR = 1000.0  # factor of made-up points, so that they lie outside the domain
 class Cells(Alphabet):
     """Alphabet of the cells of a domain of two or three coordinates.
 
-    The box around the unit domain, $[−1, 1]^d$, is divided into $b^d$ equal cells. The K cells that
+    The box around the unit domain, $[−1, 1]^d$, is divided into $b^d$ equal cells. The k cells that
     intersect the domain are numbered in C order; a nullable vector has one more code, the last. Bins are
     declared or follow from d; they are never computed from data. Vectors are encoded on the device,
     which stores nothing of them. A decoded vector is drawn from its cell's intersection with the domain,
@@ -72,7 +72,7 @@ class Cells(Alphabet):
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Bin along each axis (K, d), from 0 to b − 1, of every cell that intersects the domain."""
+        """Bin along each axis (k, d), from 0 to b − 1, of every cell that intersects the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
         # A cell intersects a box, a ball or its non-negative part if the cell's point nearest to 0 does.
@@ -102,11 +102,11 @@ class Cells(Alphabet):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels of all codes: the intervals of a cell, in the column's units."""
+        """Labels of all codes: the intervals of each cell, in the column's units."""
         corners = self._corners(self._places)
         lows = from_unit(self.domain, corners)
         highs = from_unit(self.domain, corners + 2 / self.side)
-        intervals = np.stack([lows, highs], axis=2)  # (K, d, 2)
+        intervals = np.stack([lows, highs], axis=2)  # (k, d, 2)
         cells = [" x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in cell) for cell in intervals]
         return tuple(cells) + (MISSING,) * self.nullable
 
