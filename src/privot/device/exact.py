@@ -124,9 +124,7 @@ def _num_codes(name: str, value: object) -> list[int]:
     if kind == "point":
         _check_number(where, encoding)
         _check_domain(where, encoding.get("domain"), len(parts))
-        require(
-            "step" not in encoding or len(parts) == 1, where, encoding, "one number if in steps"
-        )
+        require("step" not in encoding or len(parts) == 1, where, encoding, "one number in steps")
         return []
     require(len(parts) == 1, where, parts, "one name")
     if kind == "boolean":
@@ -170,10 +168,8 @@ def _num_cell_codes(where: str, encoding: Mapping[str, Any], dimension: int) -> 
     """Check the encoding of a point as a cell of a grid; return the number of codes."""
     _check_domain(where, encoding.get("domain"), dimension)
     side = require_whole(f"{where}, side", encoding.get("side"), 1, draws.MAX_CELLS)
-    codes, cells = encoding.get("codes"), side ** min(dimension, 30)
-    require(
-        cells <= draws.MAX_CELLS, f"{where}, side", side, f"less: at most {draws.MAX_CELLS} cells"
-    )
+    codes, cells = encoding.get("codes"), side ** min(dimension, 30)  # 2^30 cells are too many
+    require(cells <= draws.MAX_CELLS, f"{where}, side", side, "less: too many cells")
     count = cells
     if codes is not None:
         require(len(require_list(where, codes)) == cells, f"{where}, codes", codes, "one a cell")

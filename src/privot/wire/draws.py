@@ -178,12 +178,9 @@ class Draw(ABC):
 
     @abstractmethod
     def worst_ratio(self, domain: Program | None) -> tuple[Fraction, Fraction]:
-        """Bound R, the largest likelihood ratio of two values, by factor · e^exponent.
+        """Return (factor, exponent) of a bound factor · e^exponent of R, the largest likelihood ratio.
 
-        Return (factor, exponent), of which the factor is 1 or the exponent 0.
-
-        Arguments:
-            domain: Domain of points; None for codes.
+        The factor is 1 or the exponent 0. `domain` is the domain of points; None for codes.
         """
 
     @abstractmethod
