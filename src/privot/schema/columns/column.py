@@ -104,11 +104,11 @@ class Column(BaseModel):
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return how a device's program (`privot.device.device`) encodes codes; None if it cannot."""
+        """Return how a device's program (`privot.device.device`) encodes codes of codings, or None."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return how a device's program encodes unit coordinates; None if it cannot."""
+        """Return how a device's program encodes unit coordinates, or None."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None

@@ -455,7 +455,8 @@ class DatetimeColumn(NumberColumn):
         return self.resolution
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        return choose_edges(*self.domain.lower, *self.domain.upper, True, bins)
+        (low,), (high,) = self.domain.lower, self.domain.upper
+        return choose_edges(low, high, True, bins)
 
     def number(self, moment: str) -> float:
         """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
