@@ -394,8 +394,8 @@ def _columns_and_kinds(mechanisms: object) -> str:
     """Return the names of columns with the kinds of their mechanisms, as text."""
     if not isinstance(mechanisms, Mapping):
         return ""
-    listed = ((name, m) for name, m in mechanisms.items() if isinstance(m, Mapping))
-    return ", ".join(f"column {name!r} ({m.get('kind')})" for name, m in listed)
+    fields = {name: value for name, value in mechanisms.items() if isinstance(value, Mapping)}
+    return ", ".join(f"column {name!r} ({fields[name].get('kind')})" for name in fields)
 
 
 def stated_epsilon(fields: Mapping[str, Any]) -> float:

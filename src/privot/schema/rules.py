@@ -101,10 +101,13 @@ class Term:
         """Its type with an article, for errors."""
         return "missing" if self.type == "missing" else f"a {self.type}"
 
-    def derived(self, kind: Type, values: Values, *others: Term) -> Term:
-        """Return a term of type `kind`, whose `values` depend on this term and others."""
+    def derived(self, kind: Type, compute: Callable[..., Any], *others: Term) -> Term:
+        """Return a term of type `kind`: a function of the values of this term and of others."""
+        terms = (self, *others)
         columns = self.columns.union(*(other.columns for other in others))
-        return Term(kind, values, columns, self.text)
+        return Term(
+            kind, lambda table: compute(*(t.values(table) for t in terms)), columns, self.text
+        )
 
 
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
@@ -140,8 +143,7 @@ def _arithmetic(first: Term, sign: str, second: Term) -> Term:
             f"{first.text!r} {sign} {second.text!r} is {first.noun} {sign} {second.noun}: compute "
             "with numbers, and with dates and days"
         )
-    compute = _ARITHMETIC[sign]
-    return first.derived(kind, lambda t: compute(first.values(t), second.values(t)), second)
+    return first.derived(kind, _ARITHMETIC[sign], second)
 
 
 def _comparison(first: Term, sign: str, second: Term) -> Term:
@@ -152,29 +154,26 @@ def _comparison(first: Term, sign: str, second: Term) -> Term:
             raise PrivotError(
                 f"missing is compared by {sign}: write COLUMN = missing, or != missing"
             )
-        test = pc.is_null if sign == "=" else pc.is_valid
-        return term.derived("truth", lambda table: test(term.values(table)))
+        return term.derived("truth", pc.is_null if sign == "=" else pc.is_valid)
     _require_same_type(first, second, f"compared by {sign}")
     if sign not in ("=", "!=") and first.type not in ("number", "date"):
         raise PrivotError(
             f"{first.text!r} {sign} {second.text!r} compares {first.type}s, which have no order: "
             "use = or !="
         )
-    compare = _COMPARISONS[sign]
-    return first.derived("truth", lambda t: compare(first.values(t), second.values(t)), second)
+    return first.derived("truth", _COMPARISONS[sign], second)
 
 
 def _connective(word: Literal["or", "and"], first: Term, second: Term) -> Term:
     """Return the disjunction or conjunction of two conditions."""
     _require_truth(word, first, second)
-    join = pc.or_kleene if word == "or" else pc.and_kleene
-    return first.derived("truth", lambda t: join(first.values(t), second.values(t)), second)
+    return first.derived("truth", pc.or_kleene if word == "or" else pc.and_kleene, second)
 
 
 def _negation(term: Term) -> Term:
     """Return the negation of a condition."""
     _require_truth("not", term)
-    return term.derived("truth", lambda t: pc.invert(term.values(t)))
+    return term.derived("truth", pc.invert)
 
 
 def _conditional(condition: Term, first: Term, second: Term) -> Term:
@@ -185,11 +184,8 @@ def _conditional(condition: Term, first: Term, second: Term) -> Term:
         _require_same_type(first, second, "the outcomes of if")
     listed = [term.literal for term in (first, second) if term.literal is not None]
     listed += [text for term in (first, second) for text in term.listed or ()]
-
-    def values(table: pa.Table) -> Any:
-        return pc.if_else(condition.values(table), first.values(table), second.values(table))
-
-    return replace(first.derived(kind, values, condition, second), listed=tuple(listed) or None)
+    term = first.derived(kind, lambda x, holds, y: pc.if_else(holds, x, y), condition, second)
+    return replace(term, listed=tuple(listed) or None)
 
 
 def _require_truth(word: str, *terms: Term) -> None:
@@ -510,7 +506,8 @@ def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
     remaining = dict(defined)
     ordered: dict[str, Term] = {}
     while remaining:
-        ready = [n for n, (_, term) in remaining.items() if not term.columns & remaining.keys()]
+        needed = {name: term.columns & remaining.keys() for name, (_, term) in remaining.items()}
+        ready = [name for name in remaining if not needed[name]]
         if not ready:
             text = next(iter(remaining.values()))[0]
             raise PrivotError(f"rule {text!r} defines a column by itself: begin with others")

@@ -195,7 +195,8 @@ def completed(
     Raises:
         PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
-    generators = {name: c.generator(num_rows, rng) for name, c in schema.identifiers.items()}
+    identifiers = schema.identifiers.items()
+    generators = {name: column.generator(num_rows, rng) for name, column in identifiers}
     rules = schema.read_rules
     rules = replace(rules, conditions={**rules.conditions, **(conditions or {})})
     accepted = tried = 0

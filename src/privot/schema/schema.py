@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
@@ -129,35 +129,39 @@ class Schema(Summarized, BaseModel):
     @cached_property
     def columns(self) -> dict[str, Column]:
         """Reported columns: all but identifiers and the columns that rules define."""
-        reported = [name for name, column in self.declared.items() if column.reported]
-        return {n: self.declared[n] for n in reported if n not in self.read_rules.defined}
+        reported = {name: column for name, column in self.declared.items() if column.reported}
+        return {name: reported[name] for name in reported if name not in self.read_rules.defined}
 
     @cached_property
     def identifiers(self) -> dict[str, IdentifierColumn]:
         """Columns that are generated for samples."""
-        return {n: cast(IdentifierColumn, c) for n, c in self.declared.items() if not c.reported}
+        generated = {name: column for name, column in self.declared.items() if not column.reported}
+        return cast(dict[str, IdentifierColumn], generated)
+
+    def _reported(self, holds: Callable[[Column], bool]) -> dict[str, Any]:
+        """Return the reported columns for which a condition holds."""
+        return {name: column for name, column in self.columns.items() if holds(column)}
 
     @cached_property
     def coded(self) -> dict[str, CodedColumn]:
         """Reported columns that have an alphabet."""
-        return {n: cast(CodedColumn, c) for n, c in self.columns.items() if c.alphabet is not None}
+        return self._reported(lambda column: column.alphabet is not None)
 
     @cached_property
     def points(self) -> dict[str, PointColumn]:
         """Reported columns that have a domain."""
-        return {n: cast(PointColumn, c) for n, c in self.columns.items() if c.domain is not None}
+        return self._reported(lambda column: column.domain is not None)
 
     @cached_property
     def images(self) -> dict[str, ArrayColumn]:
         """Columns of images."""
-        columns = self.columns.items()
-        return {n: cast(ArrayColumn, c) for n, c in columns if c.image_shape is not None}
+        return self._reported(lambda column: column.image_shape is not None)
 
     @cached_property
     def vectors(self) -> dict[str, PointColumn]:
         """Columns of points that are neither images nor single numbers."""
-        points = self.points.items()
-        return {n: c for n, c in points if n not in self.images and not c.is_number}
+        others = {*self.images, *self._reported(lambda column: column.is_number)}
+        return {name: column for name, column in self.points.items() if name not in others}
 
     def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
         """Encode raw values as codes (n, q) in all q codings of the columns, column after column."""
@@ -187,12 +191,12 @@ class Schema(Summarized, BaseModel):
     @cached_property
     def table_columns(self) -> tuple[str, ...]:
         """Names of the reported table columns, in the order of the schema."""
-        return tuple(part for name, c in self.columns.items() for part in c.table_columns(name))
+        return _table_columns(self.columns)
 
     @cached_property
     def sampled_columns(self) -> tuple[str, ...]:
         """Names of all table columns that samples have, in the order of the schema."""
-        return tuple(part for name, c in self.declared.items() for part in c.table_columns(name))
+        return _table_columns(self.declared)
 
     @property
     def unread_columns(self) -> tuple[str, ...]:
@@ -231,6 +235,11 @@ class Schema(Summarized, BaseModel):
                 "report"
             )
         return self
+
+
+def _table_columns(columns: dict[str, Column]) -> tuple[str, ...]:
+    """Return the names of the table columns of columns, in order."""
+    return tuple(part for name in columns for part in columns[name].table_columns(name))
 
 
 def _explain(error: pydantic.ValidationError) -> str:

@@ -52,7 +52,8 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     low, high = column.bounds
     if (low, high) != (0, 255):
         images = (low + (high - low) / 255 * images).astype(np.float32)
-    return pa.table({name: tensor_array(images)} | {k: v.take(order) for k, v in values.items()})
+    labels = {part: labels.take(order) for part, labels in values.items()}
+    return pa.table({name: tensor_array(images)} | labels)
 
 
 def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:

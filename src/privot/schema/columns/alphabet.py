@@ -296,16 +296,16 @@ def _geometric_edges(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
     """Yield the inner edges of codings that are dense near a bound, or near 0."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
     zero_inside = zero and low < 0 < high - alphabet.integer
-    one = [1.0] if alphabet.integer else []  # a bin for the bound, or 0, alone
+    unit = [1.0] if alphabet.integer else []  # the bound, or 0, has a bin of its own
     for ratio, offset in _AT_BOUNDS[:1] if zero_inside else _AT_BOUNDS:
-        distances = one + _distances(high - low, ratio, offset, alphabet.integer)
+        distances = unit + _distances(high - low, ratio, offset, alphabet.integer)
         yield [low + distance for distance in distances]
         yield [high - distance for distance in distances]
     for ratio, offset in _AT_ZERO if zero_inside else ():
         distances = _distances(max(-low, high), ratio, offset, alphabet.integer)
         mirrored = [edge for distance in distances for edge in (distance, -distance)]
         inside = [edge for edge in mirrored if low < edge < high]
-        yield [0.0, *one, *inside[: _NUM_EDGES - 1]]
+        yield [0.0, *unit, *inside[: _NUM_EDGES - 1]]
 
 
 def _distances(width: float, ratio: float, offset: float, integer: bool) -> list[float]:
