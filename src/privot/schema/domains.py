@@ -124,6 +124,9 @@ class Box:
     Examples:
         >>> Box((0.0, 0.0), (3.0, 4.0)).diameter(2)
         5.0
+
+    Raises:
+        PrivotError: unless all bounds are increasing pairs that floating point resolves.
     """
 
     lower: tuple[float, ...]
@@ -378,6 +381,9 @@ class Polyline:
         >>> bend = Polyline(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)))
         >>> bend.project(np.array([[0.5, -1.0]])).tolist()
         [[0.5, 0.0]]
+
+    Raises:
+        PrivotError: unless there are two different corners, with finite coordinates.
     """
 
     corners: tuple[tuple[float, ...], ...]

@@ -8,8 +8,8 @@ $$ e = \min\Bigl( \frac{w + w'}{w'/ρ + w/ρ'},\ 2ρ,\ 2ρ' \Bigr) . $$
 
 Between its two ends, of densities $e_-$ and $e_+$, the density of a cell has **two linear segments**
 that meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ
-lies between $e_-$ and $e_+$, the height is clipped between them and the knot moves, so that a density
-that decreases from cell to cell decreases within each cell, too.
+lies between $e_-$ and $e_+$, the height is clipped between them, and the knot moves to preserve the
+mass: a density that decreases from cell to cell decreases within each cell, too.
 
 On the **line** (`privot.local.releases.LineCells`) cells may have any widths, and each class of a
 latent-class model has its own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$.

@@ -119,6 +119,9 @@ class Bins(Alphabet):
         ('1 to 20', '21 to 39', '41 to 99', '40')
         >>> hours.encode(np.array([20.0, 40.0, 41.0, 250.0])).tolist()
         [0, 3, 2, 2]
+
+    Raises:
+        PrivotError: for edges or spikes out of order, spikes out of bounds, or bins without integers.
     """
 
     edges: tuple[float, ...]

@@ -68,7 +68,7 @@ class IdentifierColumn(Column):
         """Allowed characters of each place of an identifier.
 
         Raises:
-            PrivotError: for a pattern with other constructs of regular expressions, or too many places.
+            PrivotError: for a pattern with other constructs of regular expressions, or over 100 places.
         """
         at, places = 0, []
         while at < len(self.pattern):
