@@ -26,8 +26,6 @@ term. Squared j times, with the same rounding, the two bound $e^x$.
 **Privacy review.** Adjacency: any two records. This module reads public randomizers and no record.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -17,8 +17,6 @@ References:
     transport* (2024), section 5, for ℓ1 and ℓ2 balls.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -81,7 +79,7 @@ class Domain(Protocol):
         """Length of one unit in each coordinate, shape (d,)."""
 
     @property
-    def unit(self) -> Domain:
+    def unit(self) -> "Domain":
         """This domain in unit coordinates."""
 
     @property
@@ -193,7 +191,7 @@ class Box:
         return (np.asarray(self.upper) - np.asarray(self.lower)) / 2
 
     @property
-    def unit(self) -> Box:
+    def unit(self) -> "Box":
         """The box $[−1, 1]^d$."""
         return Box((-1.0,) * self.dimension, (1.0,) * self.dimension)
 
@@ -489,7 +487,7 @@ class Polyline:
     program = None
 
     @property
-    def unit(self) -> Polyline:
+    def unit(self) -> "Polyline":
         """This curve, centered and scaled so that its bounding box's longest side is 2."""
         points = ((self._points - self.center) / self.scale).clip(-1.0, 1.0)
         return Polyline(tuple(map(tuple, points.tolist())))

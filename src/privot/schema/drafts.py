@@ -5,8 +5,6 @@ are comments in the draft, and the schema is refused until somebody declares the
 data. Conversely, `write_metadata` describes the samples of a schema to SDV.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

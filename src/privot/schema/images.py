@@ -48,13 +48,11 @@ References:
     in cosine coefficients. (Their masks are quantiles of private data; ours is declared.)
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import scipy
@@ -128,7 +126,7 @@ class ImageDomain:
     program = None  # devices have no images
 
     @property
-    def unit(self) -> ImageDomain:
+    def unit(self) -> Self:
         """This domain."""
         return self
 

@@ -18,8 +18,6 @@ floor = 8
 All but `"local"` need a δ. The promise is public, and chosen before anybody reports.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 

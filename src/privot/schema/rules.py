@@ -34,14 +34,12 @@ logic of SQL: a comparison with null is neither true nor false, and a rule is br
 false.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +99,7 @@ class Term:
         """Its type with an article, for errors."""
         return "missing" if self.type == "missing" else f"a {self.type}"
 
-    def derived(self, kind: Type, compute: Callable[..., Any], *others: Term) -> Term:
+    def derived(self, kind: Type, compute: Callable[..., Any], *others: "Term") -> "Term":
         """Return a term of type `kind`: a function of the values of this term and of others."""
         terms = (self, *others)
         columns = self.columns.union(*(other.columns for other in others))
@@ -423,7 +421,7 @@ class Rules:
     conditions: Mapping[str, Term]
 
     @classmethod
-    def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Rules:
+    def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Self:
         """Parse the rules.
 
         Raises:

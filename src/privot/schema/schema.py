@@ -5,8 +5,6 @@ and model. Because noise is scaled to the declared bounds, a schema computed fro
 itself leak; no function here computes one.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Collection

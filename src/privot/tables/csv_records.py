@@ -5,8 +5,6 @@ columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never i
 who must not see the records may read the errors.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib

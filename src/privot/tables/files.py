@@ -8,8 +8,6 @@ batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, ind
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib

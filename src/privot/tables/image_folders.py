@@ -14,8 +14,6 @@ labels: rows of a release in that order would reveal every label. So the rows ar
 which is drawn from cryptographic random words and not stored.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter
 from pathlib import Path

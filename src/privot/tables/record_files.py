@@ -16,8 +16,6 @@ References:
     complexity O(n(1 + log(N/n)))* (1994), for the keys of `sample_rows`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import sys

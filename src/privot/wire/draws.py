@@ -16,8 +16,6 @@ cell, may take slightly longer for some records. Only the person's own device ca
 report contains the hour alone. `Draw.check` and `Draw.worst_ratio` read programs, which are public.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -120,7 +118,7 @@ class Draw(ABC):
     ('02', 1)
     """
 
-    kinds: ClassVar[dict[str, type[Draw]]] = {}
+    kinds: ClassVar[dict[str, "type[Draw]"]] = {}
     kind: ClassVar[str]
     takes_codes: ClassVar[bool] = True  # whether values are codes of one coding, not points
     in_hexadecimal: ClassVar[tuple[str, ...]] = ()  # fields of large integers
@@ -131,7 +129,7 @@ class Draw(ABC):
             register_kind(Draw.kinds, kind, cls, "draw")
 
     @staticmethod
-    def from_dict(program: Program) -> Draw:
+    def from_dict(program: Program) -> "Draw":
         """Return the draw of the fields of a checked program."""
         kind = Draw.kinds[program["draw"]]
         values = {}
@@ -149,7 +147,7 @@ class Draw(ABC):
         return values
 
     @staticmethod
-    def checked(where: str, program: Program, encoding: Program, codes: list[int]) -> Draw:
+    def checked(where: str, program: Program, encoding: Program, codes: list[int]) -> "Draw":
         """Return the draw of the fields of a program that may be untrusted.
 
         Arguments:

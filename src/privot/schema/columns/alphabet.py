@@ -16,8 +16,6 @@ or over the integers in it that are no spikes.
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence

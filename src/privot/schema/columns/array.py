@@ -8,8 +8,6 @@ type (`arrow.fixed_shape_tensor`), which Parquet preserves. Plain lists of the s
 read, too. Any other shape is refused, because images with swapped axes would raise no error later.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """Columns with a public list of values: categories and booleans."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Edges of bins: equal bins over bounds, bins of equal mass in a model's draws, and edges as text."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence

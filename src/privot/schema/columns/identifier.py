@@ -18,8 +18,6 @@ References:
     Black, Rogaway, *Ciphers with arbitrary finite domains* (2002), for cycle walking.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from functools import cached_property
@@ -41,6 +39,36 @@ _MAX_PLACES, _MAX_PERMUTED = 100, 2**62
 _ROUNDS = 4  # of the Feistel network
 
 Words = NDArray[np.uint64]
+
+
+class IdentifierGenerator:
+    """Generator of distinct identifiers.
+
+    Arguments:
+        places: Allowed characters of each place.
+        rng: Generator of the permutation's keys, and of the places that are drawn independently.
+    """
+
+    def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
+        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
+        while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
+            split -= 1
+        self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
+        self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)
+        self._next_number = 0
+
+    def __call__(self, count: int) -> pa.Array:
+        """Return the next `count` identifiers (count,)."""
+        numbers = np.arange(self._next_number, self._next_number + count, dtype=np.uint64)
+        self._next_number += count
+        numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
+        columns = []  # characters (count,) of each place
+        for characters in reversed(self._permuted):
+            numbers, digits = np.divmod(numbers, np.uint64(len(characters)))
+            columns.append(np.array([*characters])[digits])
+        drawn = [self._rng.choice([*characters], count) for characters in self._drawn]
+        texts = np.ascontiguousarray(np.stack([*drawn, *reversed(columns)], axis=1))
+        return pa.array(texts.view(f"U{texts.shape[1]}").reshape(count), pa.string())
 
 
 class IdentifierColumn(Column):
@@ -113,36 +141,6 @@ class IdentifierColumn(Column):
     def _check(self) -> Self:
         _ = self.places
         return self
-
-
-class IdentifierGenerator:
-    """Generator of distinct identifiers.
-
-    Arguments:
-        places: Allowed characters of each place.
-        rng: Generator of the permutation's keys, and of the places that are drawn independently.
-    """
-
-    def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
-        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
-        while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
-            split -= 1
-        self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
-        self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)
-        self._next_number = 0
-
-    def __call__(self, count: int) -> pa.Array:
-        """Return the next `count` identifiers (count,)."""
-        numbers = np.arange(self._next_number, self._next_number + count, dtype=np.uint64)
-        self._next_number += count
-        numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
-        columns = []  # characters (count,) of each place
-        for characters in reversed(self._permuted):
-            numbers, digits = np.divmod(numbers, np.uint64(len(characters)))
-            columns.append(np.array([*characters])[digits])
-        drawn = [self._rng.choice([*characters], count) for characters in self._drawn]
-        texts = np.ascontiguousarray(np.stack([*drawn, *reversed(columns)], axis=1))
-        return pa.array(texts.view(f"U{texts.shape[1]}").reshape(count), pa.string())
 
 
 def _characters(part: re.Match[str]) -> str:

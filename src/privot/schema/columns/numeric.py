@@ -4,8 +4,6 @@
 steps, such as cents of an amount or days of a date.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from abc import abstractmethod

@@ -8,8 +8,6 @@ This code runs on the device and stores nothing. Errors name column and row but 
 logs, bug reports and terminals may be read by others than the holders of the records.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -43,6 +41,28 @@ _NO_COMMA = "write a decimal point, and nothing between thousands"
 _WRITE_DATES = "write dates as 2024-05-31"
 
 
+class RecordError(PrivotError):
+    """A record that cannot be used.
+
+    Arguments:
+        row: Row of the table or of the whole source, counted from 0.
+        problem: The problem and its remedy.
+        place: Location in the message; by default, the row of the table.
+    """
+
+    def __init__(self, row: int, problem: str, place: str | None = None) -> None:
+        self.row, self.problem = row, problem
+        super().__init__(f"{place or f'row {row + 1:,}'}: {problem}")
+
+    def after(self, rows: int) -> Self:
+        """Return the same error for a source in which `rows` rows precede the table."""
+        return type(self)(self.row + rows, self.problem)
+
+    def at(self, place: str) -> Self:
+        """Return the same error with another location in the message."""
+        return type(self)(self.row, self.problem, place)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One kind of problem in some rows of one table column.
@@ -68,28 +88,6 @@ class Problem:
     def first_row(self) -> int:
         """First row that has the problem, counted from 0."""
         return int(np.flatnonzero(self.rows)[0])
-
-
-class RecordError(PrivotError):
-    """A record that cannot be used.
-
-    Arguments:
-        row: Row of the table or of the whole source, counted from 0.
-        problem: The problem and its remedy.
-        place: Location in the message; by default, the row of the table.
-    """
-
-    def __init__(self, row: int, problem: str, place: str | None = None) -> None:
-        self.row, self.problem = row, problem
-        super().__init__(f"{place or f'row {row + 1:,}'}: {problem}")
-
-    def after(self, rows: int) -> Self:
-        """Return the same error for a source in which `rows` rows precede the table."""
-        return type(self)(self.row + rows, self.problem)
-
-    def at(self, place: str) -> Self:
-        """Return the same error with another location in the message."""
-        return type(self)(self.row, self.problem, place)
 
 
 def refuse(problems: Iterable[Problem]) -> None:
@@ -297,12 +295,12 @@ class Steps:
     digits: int
 
     @classmethod
-    def to_decimals(cls, decimals: int) -> Steps:
+    def to_decimals(cls, decimals: int) -> Self:
         """Return the grid of all numbers with at most `decimals` decimals."""
         return cls(0.0, 10.0**-decimals, decimals)
 
     @classmethod
-    def through(cls, low: float, size: float) -> Steps:
+    def through(cls, low: float, size: float) -> Self:
         """Return the grid of step `size` through `low`; 0 has step 0 if it is on the grid."""
         digits = max(_decimals(low), _decimals(size))
         origin = round(low - size * math.floor(round(low / size, _STEP_DECIMALS)), digits)

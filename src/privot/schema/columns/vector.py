@@ -1,7 +1,5 @@
 """Vector columns: several numbers in one domain, reported as a point or as a cell of a grid."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
