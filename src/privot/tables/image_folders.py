@@ -50,7 +50,7 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     low, high = column.bounds
     if (low, high) != (0, 255):
         images = (low + (high - low) / 255 * images).astype(np.float32)
-    labels = {part: labels.take(order) for part, labels in values.items()}
+    labels = {part: array.take(order) for part, array in values.items()}
     return pa.table({name: tensor_array(images)} | labels)
 
 

@@ -19,8 +19,6 @@ allow raises an error that names the column and the row. Decoding is for sampled
 types, categories, integers, dates, missing values and bounds.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -56,7 +54,7 @@ class Column(BaseModel):
     nullable: bool = False
     kind: str
 
-    kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
+    kinds: ClassVar[dict[str, "type[Column]"]] = {}  # all kinds, by name
     # Whether devices report it; other columns are generated for samples and never read.
     reported: ClassVar[bool] = True
     # Type of its values in rules; None if rules cannot name it.
@@ -76,7 +74,7 @@ class Column(BaseModel):
             register_kind(Column.kinds, kind, cls, "column")
 
     @classmethod
-    def of_kind(cls, fields: Any) -> Column:
+    def of_kind(cls, fields: Any) -> "Column":
         """Build a column from plain values by name, of which `kind` names its kind."""
         if isinstance(fields, Column):
             return fields
@@ -269,7 +267,7 @@ class CodedColumn(Column):
         """Return the table columns of atoms (n,); a number is drawn within its atom."""
         return self.decode_codes(name, atoms, rng)
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
+    def common_values(self, name: str, others: Sequence["CodedColumn"]) -> TableColumns:
         """Return table columns with at least one raw value for each combination of codes.
 
         A combination has a code in this declaration of the column and one in each of `others`, which
