@@ -39,7 +39,7 @@ def test_what_is_read_is_the_tables_own_only_to_be_read():
     numbers, problems = read_numbers(pa.chunked_array([raw]), "x")
     assert np.isnan(numbers[1])
     assert raw[1] == np.inf
-    assert problems[0].first == 1
+    assert problems[0].first_row == 1
     kept, _ = read_numbers(pa.chunked_array([raw[:1]]), "x")
     assert not kept.flags.writeable or not np.shares_memory(kept, raw)
 

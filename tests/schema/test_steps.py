@@ -22,7 +22,7 @@ def column(declared):
 def test_decimals_return_as_they_were_written(low, decimals, count):
     steps = Steps.to_decimals(decimals)
     value = float(f"{(low + count) / 10**decimals:.{decimals}f}")
-    assert steps.exactly(value, "value") == low + count
+    assert steps.require_count(value, "value") == low + count
     assert steps.value(steps.count(np.array([value])).round()).tolist() == [value]
 
 

@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.tables.csv_records import RecordForm, line_of, read_csv
+from privot.tables.csv_records import RecordForm, place_in_csv, read_csv
 
 COLUMNS = ("height", "color")
 
@@ -23,21 +23,21 @@ def write(tmp_path):
 @pytest.mark.parametrize(("form", "sign"), [(";", ";"), ("tab", "\t"), ("\\t", "\t"), ("|", "|")])
 def test_declared_columns_stay_text(write, form, sign):
     path = write(f"height{sign}color{sign}n\n007{sign}red{sign}3\n\n{sign}{sign}4\n")
-    table = read_csv(path, COLUMNS, RecordForm(form, ignore=("n",)))
+    table = read_csv(path, RecordForm(form, ignore=("n",), declared=COLUMNS))
     assert table.to_pydict() == {"height": ["007", ""], "color": ["red", ""]}
 
 
 def test_the_byte_order_mark_of_spreadsheets_is_passed_over(write):
-    table = read_csv(write("\ufeffheight,color\n1,red\n"), COLUMNS, RecordForm())
+    table = read_csv(write("\ufeffheight,color\n1,red\n"), RecordForm(declared=COLUMNS))
     assert table.column_names == ["height", "color"]
 
 
 def test_blank_lines_count_as_lines_and_not_as_rows(write, tmp_path):
     path = write("height,color\n\n1,red\n\n\n2,blue\n")
-    assert [line_of(path, row) for row in (0, 1)] == [3, 6]
+    assert [place_in_csv(path, row) for row in (0, 1)] == [f"{path}, line 3", f"{path}, line 6"]
     zipped = tmp_path / "people.csv.gz"
     zipped.write_bytes(gzip.compress(path.read_bytes()))
-    assert line_of(zipped, 1) == 6
+    assert place_in_csv(zipped, 1) == f"{zipped}, line 6"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_blank_lines_count_as_lines_and_not_as_rows(write, tmp_path):
 )
 def test_what_is_no_csv_of_the_schema_is_refused_without_its_content(write, content, words):
     with pytest.raises(PrivotError, match=words) as refused:
-        read_csv(write(content), COLUMNS, RecordForm())
+        read_csv(write(content), RecordForm(declared=COLUMNS))
     assert "red" not in str(refused.value)
 
 

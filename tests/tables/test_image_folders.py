@@ -117,7 +117,7 @@ def test_bad_folders_are_refused(tmp_path):
     with pytest.raises(PrivotError, match="holds no images"):
         read_table(tmp_path, Schema.from_toml(ALONE))
     save(tmp_path / "a.png", gray(1))
-    with pytest.raises(PrivotError, match=r"says nothing of columns \['label'\]"):
+    with pytest.raises(PrivotError, match=r"has no columns \['label'\]"):
         read_table(tmp_path, schema)
     save(tmp_path / "cat" / "b.png", gray(1))
     with pytest.raises(PrivotError, match="beside its subfolders"):

@@ -24,10 +24,10 @@ from privot.wire.draws import (
     Response,
     Subset,
     Window,
-    choose,
+    draw_subset,
+    draw_weighted,
     split_draws,
     system_word,
-    weighted,
 )
 from privot.wire.windows import WindowGeometry
 
@@ -132,19 +132,19 @@ def test_a_noise_of_zero_is_not_drawn_twice():
 def test_forms_are_drawn_in_exact_proportion_to_their_weights():
     """Every number below the sum of the weights leads to the form whose share holds it."""
     weights = [3, 1, 5]
-    drawn = [weighted(weights, iter([word]).__next__) for word in range(9)]
+    drawn = [draw_weighted(weights, iter([word]).__next__) for word in range(9)]
     assert drawn == [0, 0, 0, 1, 2, 2, 2, 2, 2]
     # Beyond the last full multiple of their sum, a word is drawn again.
-    assert weighted(weights, iter([WORDS - 1, 3]).__next__) == 1
+    assert draw_weighted(weights, iter([WORDS - 1, 3]).__next__) == 1
 
 
 def test_columns_of_the_smallest_words_are_chosen():
     rng = random.Random(0)
     for _ in range(100):
         words = [rng.choice((3, 7, 2**63)) for _ in range(6)]
-        found = choose(6, 2, iter(words).__next__)
+        found = draw_subset(6, 2, iter(words).__next__)
         assert found == sorted(int(i) for i in np.argsort(words, kind="stable")[:2])
-    assert choose(3, 3, None) == [0, 1, 2]
+    assert draw_subset(3, 3, None) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)

@@ -4,13 +4,13 @@ from collections import Counter
 
 import pytest
 
-from privot.wire.draws import WORDS, below, system_word
+from privot.wire.draws import WORDS, draw_below, system_word
 
 
 def test_words_beyond_the_last_full_multiple_are_drawn_again():
     limit = WORDS - WORDS % 10
     words = iter([WORDS - 1, limit, limit - 1])
-    assert below(10, words.__next__) == (limit - 1) % 10
+    assert draw_below(10, words.__next__) == (limit - 1) % 10
     assert next(words, None) is None
 
 
@@ -18,7 +18,7 @@ def test_words_beyond_the_last_full_multiple_are_drawn_again():
 def test_every_number_below_has_equally_many_words(bound):
     limit = WORDS - WORDS % bound
     assert limit % bound == 0
-    assert {below(bound, iter([word]).__next__) for word in (0, limit - 1)} == {0, bound - 1}
+    assert {draw_below(bound, iter([word]).__next__) for word in (0, limit - 1)} == {0, bound - 1}
 
 
 def test_system_words_have_sixty_four_free_bits():

@@ -1,14 +1,15 @@
 """The device: encodes one record and draws its report by a randomizer's program.
 
-Values become codes or unit coordinates by the same few operations on 64-bit floats, in the same
-order, in every implementation: differences, quotients, products, square roots (which IEEE 754 rounds
-correctly) and rounding to even. The joint report (`JointPart`) and the split reports (`SplitPart`) are
-drawn for these codes and coordinates; their bytes are the payload. A program states the **encoding** of
-each column: the values of a record that it reads (`columns`), its kind (`take`: category, boolean, bin,
-cell or point), and the kind's own fields (`privot.device.exact` lists and checks them).
+A program states the **encoding** of each column: the values of a record that it reads (`columns`), its
+kind (`take`: category, boolean, bin, cell or point), and the fields of this kind, which
+`privot.device.exact` lists and checks. Values become codes or unit coordinates by the same few
+operations on 64-bit floats, in the same order, in every implementation: differences, quotients,
+products, square roots (which IEEE 754 rounds correctly) and rounding to even. From these codes and
+coordinates the joint report (`JointPart`) and the split reports (`SplitPart`) are drawn, whose bytes are
+the payload.
 
-**Privacy review.** Runs on the device. Refusals name a column and never a value, and happen before
-anything is drawn or sent; values outside their bounds are projected.
+**Privacy review.** This code runs on the device. Errors name a column and never a value, and are raised
+before anything is drawn or sent; values outside their bounds are projected.
 """
 
 import datetime as dt
@@ -28,7 +29,7 @@ from privot.wire import draws
 from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
-_INSIDE = 1.0 - 2.0**-40  # points are projected to this share of a ball's radius
+_INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of its radius
 _PULL = 1e-5  # points whose cell has no code move by this share toward the center
 _DATE_TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII
@@ -40,7 +41,7 @@ Record = Mapping[str, Any]
 
 
 def _number(name: str, record: Record, encoding: Encoding) -> float | None:
-    """Return a value as a number, in the column's steps or in time steps since 1970; None if missing."""
+    """Return a value as a number, of steps if the encoding has steps; None if it is missing."""
     seconds, value = encoding.get("seconds"), record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None if encoding["nullable"] else _refuse_missing(name)
@@ -67,7 +68,7 @@ def _seconds(name: str, value: object) -> int:
 
 
 def units_of(encoding: Encoding, record: Record) -> list[float] | None:
-    """Return a value's unit coordinates, projected to the domain; None where it is missing."""
+    """Return the unit coordinates (d) of a record's value, projected to the domain; None if missing."""
     point = []
     for name in encoding["columns"]:
         number = _number(name, record, encoding)
@@ -78,7 +79,7 @@ def units_of(encoding: Encoding, record: Record) -> list[float] | None:
 
 
 def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]:
-    """Return the unit coordinates of a point's projection to the domain."""
+    """Return the unit coordinates of the projection of a point to the domain."""
     if domain["area"] == "box":
         units = []
         for x, low, high in zip(point, domain["lower"], domain["upper"], strict=True):
@@ -92,15 +93,15 @@ def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]
 
 
 def _project_ball(point: list[float], radius: float, non_negative: bool) -> list[float]:
-    """Return a point, or the multiple of it just inside the ball; negative coordinates become 0."""
+    """Return the projection of a point to a ball, or to its non-negative part; see `_INSIDE`."""
     if non_negative:
         point = [max(x, 0.0) for x in point]
-    # Squares of coordinates might overflow or underflow; those of their shares of the largest do not.
-    # The largest is at least a tiny share of the radius, so that it can divide the point 0.
+    # Coordinates are divided by the largest, since their squares might overflow or underflow.
+    # The divisor is at least a tiny share of the radius, so that the point 0 can be divided.
     largest = max(*(abs(x) for x in point), radius * 2.0**-60)
     direction = [x / largest for x in point]
     square = 0.0
-    for x in direction:  # not `sum`, which corrects rounding errors from Python 3.12 on
+    for x in direction:  # not `sum`, which compensates rounding errors from Python 3.12 on
         square += x * x
     length = math.sqrt(square)
     if not length > radius / largest:
@@ -113,7 +114,7 @@ def _refuse_missing(name: str) -> NoReturn:
 
 
 def _missing_code(name: str, encoding: Encoding) -> int:
-    """Return the code of a missing value; raise PrivotError if the column has none."""
+    """Return the code of a missing value; raise PrivotError if none may be missing."""
     code = encoding["missing"]
     return _refuse_missing(name) if code is None else int(code)
 
@@ -149,7 +150,7 @@ def _encode_bins(encoding: Encoding, record: Record) -> list[int]:
 
 
 def _bin_code(encoding: Encoding, edges: list[float], number: float | None) -> int:
-    """Return the code of a number in one coding: bins first, then spikes, then the missing value."""
+    """Return a number's code in the coding with these edges: bins, then spikes, then missing."""
     spikes = encoding["spikes"]
     if number is None:
         return len(edges) - 1 + len(spikes)
@@ -169,19 +170,19 @@ def _encode_cell(encoding: Encoding, record: Record) -> list[int]:
     code = _cell_code(encoding, units)
     if code < 0:  # rounding put the point into a cell just outside the domain
         code = _cell_code(encoding, [u * (1 - _PULL) for u in units])
-    return [max(code, 0)]  # a code even if the program lists none for the cell
+    return [max(code, 0)]  # some code must be drawn, even if the program lists none for the cell
 
 
 def _cell_code(encoding: Encoding, units: list[float]) -> int:
     """Return the code of the grid cell of unit coordinates; −1 if the program lists none for it."""
-    side, codes, flat = encoding["side"], encoding["codes"], 0
+    side, codes, index = encoding["side"], encoding["codes"], 0
     for u in units:
         place = math.floor((u + 1) * (side / 2))
-        flat = flat * side + min(max(place, 0), side - 1)
-    return flat if codes is None else int(codes[flat])
+        index = index * side + min(max(place, 0), side - 1)
+    return index if codes is None else int(codes[index])
 
 
-# By kind of encoding: from a record to a column's codes, one for each coding, or to unit coordinates.
+# Functions by kind of encoding: each returns a column's codes, one for each coding, or unit coordinates.
 ENCODERS: dict[str, Callable[[Encoding, Record], Any]] = {
     "category": _encode_category,
     "boolean": _encode_boolean,
@@ -199,7 +200,7 @@ class JointPart:
 
     Attributes:
         num_bytes: Number of bytes, 0 without a joint report.
-        draws: Draws, by number of cells.
+        draws: Draws of sets, by the number of cells to choose from.
         num_sheets: Number of sheets, which are pairs of a form and a view.
     """
 
@@ -212,21 +213,21 @@ class JointPart:
             self.num_bytes = number_bytes(self.num_sheets) + longest
 
     def draw(self, encoded: Mapping[str, Any], word: draws.NextWord) -> bytes:
-        """Draw a report of columns' codes and return its bytes; b"" without a joint report."""
+        """Draw a report of the columns' codes and return its bytes; b"" without a joint report."""
         if not self.num_bytes:
             return b""
         joint, views = self._joint, self._joint["views"]
-        form = draws.weighted(joint["weights"], word)
-        view = draws.below(views, word) if views > 1 else 0
-        cell, cells = 0, 1
+        form = draws.draw_weighted(joint["weights"], word)
+        view = draws.draw_below(views, word) if views > 1 else 0
+        cell, num_cells = 0, 1  # of the product of the columns' codes, in C order
         for column in joint["forms"][form]:
             codes, sizes = encoded[joint["columns"][column]], joint["sizes"][column]
             coding = view % len(sizes)
             cell = cell * sizes[coding] + codes[coding]
-            cells *= sizes[coding]
-        draw, sheet = self.draws[cells], form * views + view
+            num_cells *= sizes[coding]
+        draw, sheet = self.draws[num_cells], form * views + view
         packed = sheet.to_bytes(number_bytes(self.num_sheets), "big")
-        packed += draw.pack(draw.draw([cell], word))
+        packed += draw.layout.pack(draw.draw([cell], word))
         return packed.ljust(self.num_bytes, b"\0")
 
 
@@ -251,12 +252,12 @@ class SplitPart:
         self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
 
     def draw(self, encoded: Mapping[str, Any], word: draws.NextWord) -> bytes:
-        """Draw reports of columns' codes and points and return their bytes; b"" if there are none."""
-        chosen = draws.choose(len(self.reports), self.choose, word)
+        """Draw reports of the columns' codes and points and return their bytes; b"" without any."""
+        chosen = draws.draw_subset(len(self.reports), self.choose, word)
         packed = [pack_bits(chosen, len(self.reports))] if self.head_bytes else []
         for index, (name, draw) in enumerate(self.reports):
             if index in chosen:
-                packed.append(draw.pack(draw.draw(encoded[name], word)))
+                packed.append(draw.layout.pack(draw.draw(encoded[name], word)))
             else:
                 packed.append(bytes(draw.num_bytes))
         return b"".join(packed)
@@ -264,7 +265,7 @@ class SplitPart:
 
 @dataclass(frozen=True)
 class Device:
-    """A device of one randomizer.
+    """A device that draws reports by one randomizer.
 
     Arguments:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
@@ -287,8 +288,8 @@ class Device:
         """Read a randomizer's JSON.
 
         Raises:
-            PrivotError: if it was altered; if it has no program, or one that no proof covers; if the
-                largest likelihood ratio of its draws (`privot.device.exact`) exceeds the stated e^ε.
+            PrivotError: if the text was altered, has no program, or has one that no proof covers, or
+                if the largest likelihood ratio of its draws (`privot.device.exact`) exceeds e^ε.
         """
         fingerprint, fields = read_sealed(text)
         unchecked = fields.get("device")
@@ -308,9 +309,9 @@ class Device:
     def report(
         self, record: Record, *, word: draws.NextWord = draws.system_word, now: float | None = None
     ) -> Report:
-        """Draw the report of a record, the only data that leaves the device.
+        """Draw the report of a record, the only data that leave the device.
 
-        To repeat a transmission, send the same bytes: a second call spends the budget a second time.
+        To repeat a transmission, send the same bytes: a second call spends ε a second time.
 
         Arguments:
             record: Values by the names of the table's columns; None where missing.

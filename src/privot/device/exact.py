@@ -5,27 +5,26 @@ uniform integers with those of the program, so the probability of every report i
 Before anything is drawn,
 
 - `read_sealed` compares the fingerprint;
-- `require_program` refuses programs that no proof covers. Every code that a column takes is below the
-  number of codes that its draws are for. Windows have at most three coordinates and a power of two as
-  number of steps, as the proof of `privot.wire.draws.Window` assumes. A missing value has its own code
-  or symbol, and a payload of the same length as all others. Bounds of uniform integers are at most 2^64:
-  for larger ones `below` would never end;
+- `require_program` refuses programs that no proof covers. It ensures that every code of a column is
+  below the number of codes of its draws. Windows have at most three coordinates, and the number of steps
+  is a power of two, as the proof of `privot.wire.draws.Window` assumes. A missing value has a code or
+  symbol of its own, and its payload has the length of all others. Bounds of uniform integers are at most
+  2^64, because `draw_below` would never end for larger ones;
 - `law_of` multiplies the largest likelihood ratios R of the draws, which each class of
-  `privot.wire.draws` derives, and tests $R ≤ e^ε$ by a rational lower bound of $e^ε$.
+  `privot.wire.draws` derives; `ExactLaw.holds` tests $R ≤ e^ε$ by a rational lower bound of $e^ε$.
 
-**Composition.** Blocks and reports of a record are drawn independently, so that their ratios multiply.
-Which c of the split reports are sent, and which form and view, is drawn independently of the record, so
-the ratio is that of the worst c reports and the worst sheet. It is multiplied by the joint report's.
+**Composition.** Blocks and reports of a record are drawn independently, so their ratios multiply. The c
+split reports that are sent, and the form and view of the joint report, are chosen independently of the
+record. So the ratio of a whole report is at most the product of the ratios of the worst c split reports
+and of the worst pair of a form and a view (a sheet).
 
-**Exponentials.** With $t = x/2^j ≤ 1$, in units of $2^{−p}$ and every step rounded down, $\sum_{i <
-n} t^i/i!$ is at most $e^t$. With every step rounded up and twice the next term added (the remainder is
-less, as each term is at most half of the one before), it is at least $e^t$. Squared j times,
-with the same rounding, both bound $e^x$.
+**Exponentials.** Let $t = x/2^j ≤ 1$. In units of $2^{−p}$, with every step rounded down,
+$\sum_{i < n} t^i/i!$ is at most $e^t$. With every step rounded up and twice the next term added, it is
+at least $e^t$: each term is at most half of the one before, so the remainder is at most twice the next
+term. Squared j times, with the same rounding, the two bound $e^x$.
 
 **Privacy review.** Adjacency: any two records. This module reads public randomizers and no record.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -38,32 +37,22 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from privot.core.errors import PrivotError
-from privot.wire.draws import (
-    MAX_CELLS,
-    MAX_VALUES,
-    Draw,
-    Program,
-    Subset,
-    items,
-    joint_draws,
-    need,
-    split_draws,
-    whole,
-)
+from privot.wire import draws
+from privot.wire.draws import require, require_list, require_whole
 
 VERSION = 2
 MAX_EXPONENT = 2**16  # beyond it `exp_below` does not grow, and `Ratio.above` is None
 _FINGERPRINT_FIELD = ',"fingerprint":"'  # the last field of a randomizer's JSON
 _MAX_FORMS, _MAX_SHEETS = 2**16, 2**20
-_SMALLEST, _LARGEST = 2.0**-500, 2.0**500  # squares and quotients of numbers between are floats
-_BITS, _TERMS = 320, 64  # bits after the point, and terms, of series of e^t
+_SMALLEST, _LARGEST = 2.0**-500, 2.0**500  # squares and quotients of numbers between are finite
+_BITS, _TERMS = 320, 64  # binary digits p after the point, and number n of terms, of series of e^t
 
 
 def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
     """Return the verified fingerprint, 32 bytes, and the fields of a randomizer's JSON.
 
     Raises:
-        PrivotError: if it was altered, or is not a JSON object.
+        PrivotError: if the text was altered, or is not a JSON object.
     """
     body, found, rest = text.strip().rpartition(_FINGERPRINT_FIELD)
     fingerprint = hashlib.sha256((body + "}").encode()).hexdigest()
@@ -78,181 +67,186 @@ def read_sealed(text: str) -> tuple[bytes, dict[str, Any]]:
     return bytes.fromhex(fingerprint), fields
 
 
-def require_program(value: object) -> Program:
-    """Return a program if the proofs of its draws cover it.
+def require_program(value: object) -> draws.Program:
+    """Return an untrusted program if the proofs of its draws cover it.
 
     Raises:
         PrivotError: naming a field, its value, and the requirement.
     """
-    program = _fields("program", value, "columns", "joint", "split")
-    need(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
-    whole("time_step", program.get("time_step"), 1, 2**32)
-    columns = _fields("columns", program["columns"])
-    unread = items("unread", program.get("unread", []), 0)
-    need(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
+    program = _object("program", value, "columns", "joint", "split")
+    require(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
+    require_whole("time_step", program.get("time_step"), 1, 2**32)
+    columns = _object("columns", program["columns"])
+    unread = require_list("unread", program.get("unread", []), 0)
+    require(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
     codes = {name: _num_codes(name, encoding) for name, encoding in columns.items()}
     joint, split = program["joint"], program["split"]
-    need(bool(joint or split), "joint and split", None, "reports, at least one of them")
+    require(bool(joint or split), "joint and split", None, "reports, at least one of them")
     if joint:
         _check_joint(joint, codes)
     if split:
-        split = _fields("split", split, "choose", "reports")
-        reports = items("reports", split["reports"])
-        whole("choose", split["choose"], 1, len(reports))
-        for each in reports:
-            each = _fields("reports", each, "column", "draw")
-            name = each["column"]
-            need(isinstance(name, str) and name in columns, "column", name, "one of its columns")
-            where, draw = f"column {name!r}", _fields("draw", each["draw"])
-            Draw.checked(where, draw, columns[name], codes[name])
+        split = _object("split", split, "choose", "reports")
+        reports = require_list("reports", split["reports"])
+        require_whole("choose", split["choose"], 1, len(reports))
+        for report in reports:
+            report = _object("reports", report, "column", "draw")
+            name = report["column"]
+            require(isinstance(name, str) and name in columns, "column", name, "one of its columns")
+            where, draw = f"column {name!r}", _object("draw", report["draw"])
+            draws.Draw.checked(where, draw, columns[name], codes[name])
     return program
 
 
-def _fields(where: str, value: object, *names: str) -> Mapping[str, Any]:
+def _object(where: str, value: object, *names: str) -> Mapping[str, Any]:
     """Return a field that is an object with fields of these names."""
     present = isinstance(value, dict) and all(name in value for name in names)
-    need(present, where, value, f"an object with {', '.join(names) or 'its fields'}")
+    require(present, where, value, f"an object with {', '.join(names) or 'its fields'}")
     return value  # type: ignore[return-value]  # it is a dict, or refused
 
 
-def _number(where: str, value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+def _float(where: str, value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
     """Return a field that is a number from `least` to `most`."""
     fits = type(value) in (int, float) and least <= value <= most  # type: ignore[operator]
-    need(fits, where, value, f"a number from {least:.3g} to {most:.3g}")
+    require(fits, where, value, f"a number from {least:.3g} to {most:.3g}")
     return float(value)  # type: ignore[arg-type]  # it is a number, or refused
 
 
 def _num_codes(name: str, value: object) -> list[int]:
-    """Check a column's encoding; return its number of codes in each coding, [] for points."""
+    """Check a column's encoding; return the number of codes in each of its codings, [] for points."""
     where = f"column {name!r}"
-    encoding = _fields(where, value, "take", "columns")
-    kind, parts = encoding["take"], items(where, encoding["columns"])
-    need(all(isinstance(part, str) for part in parts), where, parts, "names of a record's values")
+    encoding = _object(where, value, "take", "columns")
+    kind, parts = encoding["take"], require_list(where, encoding["columns"])
+    require(all(isinstance(part, str) for part in parts), where, parts, "names of values")
     if kind == "cell":
         return [_num_cell_codes(where, encoding, len(parts))]
     if kind == "point":
         _check_number(where, encoding)
         _check_domain(where, encoding.get("domain"), len(parts))
-        need("step" not in encoding or len(parts) == 1, where, encoding, "one number, if in steps")
+        require("step" not in encoding or len(parts) == 1, where, encoding, "one number in steps")
         return []
-    need(len(parts) == 1, where, parts, "one name")
+    require(len(parts) == 1, where, parts, "one name")
     if kind == "boolean":
         return [_with_special_codes(where, encoding, 2)]
     if kind == "category":
-        values = items(where, encoding.get("values"))
-        need(all(isinstance(value, str) for value in values), where, values, "texts")
+        values = require_list(where, encoding.get("values"))
+        require(all(isinstance(value, str) for value in values), where, values, "texts")
         return [_with_special_codes(where, encoding, len(values))]
-    need(kind == "bin", where, kind, "category, boolean, bin, cell or point")
+    require(kind == "bin", where, kind, "category, boolean, bin, cell or point")
     return _num_bin_codes(where, encoding)
 
 
 def _with_special_codes(where: str, encoding: Mapping[str, Any], count: int) -> int:
-    """Return a number of codes with those of unlisted and of missing values."""
+    """Return the number of codes if those of unlisted and missing values are added to `count` codes."""
     for special in ("other", "missing"):
         if encoding.get(special) is not None:
-            code = whole(f"{where}, {special}", encoding[special], 0, MAX_VALUES - 1)
+            code = require_whole(f"{where}, {special}", encoding[special], 0, draws.MAX_VALUES - 1)
             count = max(count, 1 + code)
     return count
 
 
 def _num_bin_codes(where: str, encoding: Mapping[str, Any]) -> list[int]:
-    """Check the encoding of a number in bins; return its number of codes in each coding."""
-    spikes = items(where, encoding.get("spikes"), 0)
+    """Check the encoding of a number in bins; return the number of codes in each coding."""
+    spikes = require_list(where, encoding.get("spikes"), 0)
     for spike in spikes:
-        _number(f"{where}, spikes", spike)
+        _float(f"{where}, spikes", spike)
     _check_number(where, encoding)
     integer, counts = encoding.get("integer"), []
-    need(isinstance(integer, bool), f"{where}, integer", integer, "true or false")
-    for each in items(where, encoding.get("edges")):
-        edges = [_number(f"{where}, edges", edge) for edge in items(where, each, 2)]
+    require(isinstance(integer, bool), f"{where}, integer", integer, "true or false")
+    for coding in require_list(where, encoding.get("edges")):
+        edges = [_float(f"{where}, edges", edge) for edge in require_list(where, coding, 2)]
         rising = all(low < high for low, high in pairwise(edges))
-        ends = not integer or (edges[0].is_integer() and edges[-1].is_integer())
-        need(rising and ends, f"{where}, edges", each, "increasing, whole ends of whole numbers")
+        require(rising, f"{where}, edges", coding, "increasing")
+        whole_ends = edges[0].is_integer() and edges[-1].is_integer()
+        require(whole_ends or not integer, f"{where}, edges", coding, "between whole bounds")
         counts.append(len(edges) - 1 + len(spikes) + bool(encoding["nullable"]))
     return counts
 
 
 def _num_cell_codes(where: str, encoding: Mapping[str, Any], dimension: int) -> int:
-    """Check the encoding of a place in cells of a grid; return its number of codes."""
+    """Check the encoding of a point as a cell of a grid; return the number of codes."""
     _check_domain(where, encoding.get("domain"), dimension)
-    side = whole(f"{where}, side", encoding.get("side"), 1, MAX_CELLS)
-    codes, cells = encoding.get("codes"), side ** min(dimension, 30)
-    need(cells <= MAX_CELLS, f"{where}, side", side, f"less: at most {MAX_CELLS} cells")
+    side = require_whole(f"{where}, side", encoding.get("side"), 1, draws.MAX_CELLS)
+    codes, cells = encoding.get("codes"), side ** min(dimension, 30)  # 2^30 cells are too many
+    require(cells <= draws.MAX_CELLS, f"{where}, side", side, "less: too many cells")
     count = cells
     if codes is not None:
-        need(len(items(where, codes)) == cells, f"{where}, codes", codes, "one for each cell")
-        count = max(1 + whole(f"{where}, codes", code, -1, cells - 1) for code in codes)
+        require(len(require_list(where, codes)) == cells, f"{where}, codes", codes, "one a cell")
+        count = max(1 + require_whole(f"{where}, codes", code, -1, cells - 1) for code in codes)
     return _with_special_codes(where, {"missing": encoding.get("missing")}, max(count, 1))
 
 
 def _check_number(where: str, encoding: Mapping[str, Any]) -> None:
     """Check the fields that state how values become numbers."""
     nullable = encoding.get("nullable")
-    need(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
+    require(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
     if encoding.get("seconds") is not None:
-        whole(f"{where}, seconds", encoding["seconds"], 1, 2**32)
+        require_whole(f"{where}, seconds", encoding["seconds"], 1, 2**32)
     if "step" in encoding:
-        _number(f"{where}, step", encoding["step"], _SMALLEST)
-        _number(f"{where}, origin", encoding.get("origin"))
+        _float(f"{where}, step", encoding["step"], _SMALLEST)
+        _float(f"{where}, origin", encoding.get("origin"))
 
 
 def _check_domain(where: str, value: object, dimension: int) -> None:
-    domain = _fields(f"{where}, domain", value, "area")
+    """Check the domain of points with `dimension` coordinates."""
+    domain = _object(f"{where}, domain", value, "area")
     if domain["area"] == "l2_ball":
-        _number(f"{where}, radius", domain.get("radius"), _SMALLEST)
-        part = domain.get("non_negative")
-        need(isinstance(part, bool), f"{where}, non_negative", part, "true or false")
+        _float(f"{where}, radius", domain.get("radius"), _SMALLEST)
+        non_negative = domain.get("non_negative")
+        where = f"{where}, non_negative"
+        require(isinstance(non_negative, bool), where, non_negative, "true or false")
         return
-    need(domain["area"] == "box", f"{where}, area", domain["area"], "box or l2_ball")
-    lower, upper = (items(f"{where}, bounds", domain.get(end)) for end in ("lower", "upper"))
-    need(len(lower) == len(upper) == dimension, f"{where}, bounds", lower, "one a coordinate")
+    require(domain["area"] == "box", f"{where}, area", domain["area"], "box or l2_ball")
+    lower, upper = (require_list(f"{where}, bounds", domain.get(end)) for end in ("lower", "upper"))
+    require(len(lower) == len(upper) == dimension, f"{where}, bounds", lower, "one a coordinate")
     for low, high in zip(lower, upper, strict=True):
-        width = _number(f"{where}, upper", high) - _number(f"{where}, lower", low)
-        need(width >= _SMALLEST, f"{where}, bounds", [low, high], "the smaller first")
+        width = _float(f"{where}, upper", high) - _float(f"{where}, lower", low)
+        require(width >= _SMALLEST, f"{where}, bounds", [low, high], "the smaller first")
 
 
 def _check_joint(value: object, codes: Mapping[str, list[int]]) -> None:
-    """Check the joint report: every sheet has a set draw for as many cells as its columns' codes."""
-    joint = _fields("joint", value, "columns", "sizes", "views", "forms", "weights", "sets")
-    columns, sizes = items("columns", joint["columns"]), items("sizes", joint["sizes"])
-    forms, weights = items("forms", joint["forms"]), items("weights", joint["weights"])
-    need(len(sizes) == len(columns), "sizes", sizes, "one list a column")
-    need(len(weights) == len(forms) <= _MAX_FORMS, "weights", weights, "one a form")
-    for name, each in zip(columns, sizes, strict=True):
+    """Check the joint report: every sheet has a draw for as many cells as its columns have codes."""
+    joint = _object("joint", value, "columns", "sizes", "views", "forms", "weights", "sets")
+    names = ("columns", "sizes", "forms", "weights")
+    columns, sizes, forms, weights = (require_list(name, joint[name]) for name in names)
+    require(len(sizes) == len(columns), "sizes", sizes, "one list a column")
+    require(len(weights) == len(forms) <= _MAX_FORMS, "weights", weights, "one a form")
+    for name, column_sizes in zip(columns, sizes, strict=True):
         where = f"sizes of column {name!r}"
-        need(isinstance(name, str) and bool(codes.get(name)), "column", name, "one that has codes")
-        need(len(items(where, each)) == len(codes[name]), where, each, "one a coding")
-        for size, least in zip(each, codes[name], strict=True):
-            whole(where, size, max(2, least), MAX_CELLS)
-    total = sum(whole("weights", weight, 1, MAX_VALUES - 1) for weight in weights)
-    whole("sum of weights", total, 1, MAX_VALUES - 1)
-    views = whole("views", joint["views"], 1, _MAX_SHEETS // len(forms))
-    sets = _fields("sets", joint["sets"])
+        require(isinstance(name, str) and bool(codes.get(name)), "column", name, "one with codes")
+        fits = len(require_list(where, column_sizes)) == len(codes[name])
+        require(fits, where, column_sizes, "one a coding")
+        for size, least in zip(column_sizes, codes[name], strict=True):
+            require_whole(where, size, max(2, least), draws.MAX_CELLS)
+    total = sum(require_whole("weights", weight, 1, draws.MAX_VALUES - 1) for weight in weights)
+    require_whole("sum of weights", total, 1, draws.MAX_VALUES - 1)
+    views = require_whole("views", joint["views"], 1, _MAX_SHEETS // len(forms))
+    sets = _object("sets", joint["sets"])
     for form in forms:
-        places = items("forms", form)
-        fit = all(type(place) is int and 0 <= place < len(columns) for place in places)
-        need(fit and len(set(places)) == len(places), "forms", form, "different columns' indices")
+        indices = require_list("forms", form)
+        fits = all(type(index) is int and 0 <= index < len(columns) for index in indices)
+        fits = fits and len(set(indices)) == len(indices)
+        require(fits, "forms", form, "different columns' indices")
     counts = _sheet_cells(sizes, forms, views)
     for cells in counts:
-        fits = cells <= MAX_CELLS and str(cells) in sets
-        need(fits, "sets", sorted(sets), f"also of {cells} cells")
-        subset = _fields("sets", sets[str(cells)])
-        Subset.check("sets", {**subset, "cells": cells}, {}, cells)
-    need({*sets} <= {str(cells) for cells in counts}, "sets", [*sets], "of its sheets")
+        fits = cells <= draws.MAX_CELLS and str(cells) in sets
+        require(fits, "sets", sorted(sets), f"also of {cells} cells")
+        subset = _object("sets", sets[str(cells)])
+        draws.Subset.check("sets", {**subset, "cells": cells}, {}, cells)
+    require({*sets} <= {str(cells) for cells in counts}, "sets", [*sets], "of its sheets")
 
 
 def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> set[int]:
     """Return the numbers of cells of all sheets, which are pairs of a form and a view."""
     counts = set()
     for form in forms:
-        periods = math.lcm(*(len(sizes[column]) for column in form))
-        for view in range(min(views, periods)):
+        period = math.lcm(*(len(sizes[column]) for column in form))  # then codings repeat
+        for view in range(min(views, period)):
             counts.add(math.prod(sizes[c][view % len(sizes[c])] for c in form))
     return counts
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """Return a rational number at most e^x, for x ≥ 0; within 2^−200 of it, relatively, for x ≤ 2^16.
+    """Return a rational number at most e^x, for x ≥ 0; its relative error is 2^−200 for x ≤ 2^16.
 
     >>> exp_below(Fraction(0))
     Fraction(1, 1)
@@ -284,13 +278,13 @@ def _exp(x: Fraction, divide: Callable[[int, int], int], rest: int = 0) -> Fract
 
 
 class Ratio(NamedTuple):
-    """A likelihood ratio $\\text{factor} · e^{\\text{exponent}}$, at least 1, exactly."""
+    """An exact likelihood ratio $\\text{factor} · e^{\\text{exponent}}$, at least 1."""
 
     factor: Fraction = Fraction(1)
     exponent: Fraction = Fraction(0)
 
     def is_within(self, epsilon: float) -> bool:
-        """Return whether it is proved to be at most e^ε, for the exact value of the float ε."""
+        """Return whether the ratio is proved to be at most e^ε, for the exact value of the float ε."""
         remaining = Fraction(epsilon) - self.exponent
         return remaining >= 0 and self.factor <= exp_below(remaining)
 
@@ -302,10 +296,10 @@ class Ratio(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Bound of one part of a report: the joint report, or that of one column.
+    """Likelihood ratio of one part of a report: the joint report, or the report of one column.
 
     Arguments:
-        name: The column, or "joint report".
+        name: Name of the column, or "joint report".
         draw: Kind of its draw.
         ratio: Largest likelihood ratio R of all blocks together.
         blocks: Number of independent draws.
@@ -337,8 +331,9 @@ class ExactLaw:
     def totals(self) -> list[Ratio]:
         """Candidates for the largest likelihood ratio of a whole report.
 
-        A split part's ratio is a power of e (Laplace noise) or a rational number. For each possible
-        number j of powers in a report, the candidate has the largest j powers and rational numbers.
+        The ratio of a split part is a power of e (Laplace noise) or a rational number. For each possible
+        number j of powers in a report, the candidate is the product of the largest j powers and the
+        largest `choose` − j rational numbers.
         """
         ratios = [part.ratio for part in self.split]
         powers = sorted((ratio for ratio in ratios if ratio.exponent), key=lambda r: -r.exponent)
@@ -347,16 +342,17 @@ class ExactLaw:
         candidates = []
         for j in range(self.choose + 1):
             if j <= len(powers) and self.choose - j <= len(rationals):
-                factors = [*always, *powers[:j], *rationals[: self.choose - j]]
-                factor = math.prod((ratio.factor for ratio in factors), start=Fraction(1))
-                candidates.append(Ratio(factor, sum((r.exponent for r in factors), Fraction(0))))
+                chosen = [*always, *powers[:j], *rationals[: self.choose - j]]
+                factor = math.prod((ratio.factor for ratio in chosen), start=Fraction(1))
+                exponent = sum((ratio.exponent for ratio in chosen), Fraction(0))
+                candidates.append(Ratio(factor, exponent))
         return candidates
 
     @property
     def total(self) -> Ratio:
         """The largest of `totals`."""
-        beyond = Fraction(2) ** 100_000  # above e^65536, and so every bound that is not None
-        return max(self.totals, key=lambda ratio: ratio.above or beyond)
+        infinity = Fraction(2) ** 100_000  # above e^65536, hence above every bound that is not None
+        return max(self.totals, key=lambda ratio: ratio.above or infinity)
 
     @property
     def holds(self) -> bool:
@@ -374,7 +370,7 @@ def check_randomizer(text: str) -> ExactLaw:
     """Return the likelihood ratios of a randomizer's JSON, with its stated ε.
 
     Raises:
-        PrivotError: if it was altered, if it contains no program, or one that no proof covers.
+        PrivotError: if the text was altered, has no program, or has one that no proof covers.
 
     >>> from privot import Randomizer, Schema
     >>> schema = Schema.from_dict({"columns": {"yes": {"kind": "boolean"}}})
@@ -396,8 +392,8 @@ def _columns_and_kinds(mechanisms: object) -> str:
     """Return the names of columns with the kinds of their mechanisms, as text."""
     if not isinstance(mechanisms, Mapping):
         return ""
-    kinds = {n: m.get("kind") for n, m in mechanisms.items() if isinstance(m, Mapping)}
-    return ", ".join(f"column {name!r} ({kind})" for name, kind in kinds.items())
+    fields = {name: value for name, value in mechanisms.items() if isinstance(value, Mapping)}
+    return ", ".join(f"column {name!r} ({fields[name].get('kind')})" for name in fields)
 
 
 def stated_epsilon(fields: Mapping[str, Any]) -> float:
@@ -411,13 +407,13 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     return float(epsilon)  # type: ignore[arg-type]  # it is a number, or refused
 
 
-def law_of(program: Program, epsilon: float) -> ExactLaw:
+def law_of(program: draws.Program, epsilon: float) -> ExactLaw:
     """Return the likelihood ratios of a program that `require_program` accepted."""
     always, split = [], []
     if program["joint"]:
-        ratio = max(Ratio(*draw.worst_ratio(None)) for draw in joint_draws(program).values())
-        always.append(Part("joint report", Subset.kind, ratio))
-    for name, draw in split_draws(program):
+        ratio = max(Ratio(*draw.worst_ratio(None)) for draw in draws.joint_draws(program).values())
+        always.append(Part("joint report", draws.Subset.kind, ratio))
+    for name, draw in draws.split_draws(program):
         ratio = Ratio(*draw.worst_ratio(program["columns"][name].get("domain")))
         assert ratio.factor == 1 or not ratio.exponent  # `ExactLaw.totals` relies on it
         split.append(Part(name, draw.kind, ratio, getattr(draw, "blocks", 1)))

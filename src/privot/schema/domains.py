@@ -1,27 +1,25 @@
-r"""Domains: the public geometry of one column, which determines how much noise its records need.
+r"""Domains: public sets of the values of one column, whose diameters determine the noise of reports.
 
 A local randomizer must hide which of **any** two records of the domain 𝒳 was the true one, so the
 sensitivity of reporting a record is the diameter
 
 $$ Δ_p = \sup_{x, x' ∈ 𝒳} ‖x − x'‖_p , $$
 
-not the radius: a ball of radius $r$ has diameter $2r$. (The 2023 version of the entropic transport
-paper uses the radius, so that its ε are at least twice as large as printed.)
+not the radius: a ball of radius $r$ has diameter $2r$. (The 2023 version of the paper below uses the
+radius, so that its ε are at least twice as large as printed.)
 
-Every domain comes with an affine chart onto *unit coordinates*, $u = (x − c) / s$, in which
-mechanisms add noise of one scale for all coordinates. For a box, $s$ is half of each side, so that
-noise is scaled to each side; a ball keeps its shape, with radius 1. Centers and scales are functions
-of the public declaration alone.
+Every domain has *unit coordinates*, $u = (x − c) / s$, in which mechanisms add noise of one scale for
+all coordinates. The center c and the scale s are functions of the public declaration alone. For a box,
+s is half of each side, so that noise is proportional to each side; the unit ball has radius 1.
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
     transport* (2024), section 5, for ℓ1 and ℓ2 balls.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,7 +37,7 @@ Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-100, 1e100
 # A box with a smaller ratio of width to largest bound has too few floats between its bounds.
 _NARROW = 2.0**-30
-# Points are projected to this share of a ball's radius, so that rounding never leaves the ball.
+# Points outside a ball are projected to this share of its radius, so that rounding never leaves it.
 _INSIDE = 1.0 - 2.0**-40
 
 
@@ -53,7 +51,7 @@ class Domain(Protocol):
 
     @property
     def on_grid(self) -> bool:
-        """Whether rounding to any grid 2^−k maps the domain to itself, so that Δ does not grow."""
+        """Whether rounding to multiples of any 2^−k maps the domain to itself: Δ does not grow."""
 
     @property
     def symmetric(self) -> bool:
@@ -61,13 +59,13 @@ class Domain(Protocol):
 
     @property
     def area(self) -> Literal["box", "l1_ball", "l2_ball", "curve"] | None:
-        """Shape of the unit domain, or of the set whose non-negative part it is; None for others."""
+        """Shape of the unit domain, or of the set whose non-negative part it is; None for any other."""
 
     def diameter(self, norm: int) -> float:
         """Return the largest ℓ1 (`norm=1`) or ℓ2 (`norm=2`) distance of two points, rounded up."""
 
     def project(self, x: Array) -> Array:
-        """Map points (n, d) into the domain; points inside do not change."""
+        """Map points (n, d) into the domain; points of the domain do not change."""
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """Return pairs of points, each (d,), with the largest known ℓ1 and ℓ2 distances, for audits."""
@@ -81,12 +79,12 @@ class Domain(Protocol):
         """Length of one unit in each coordinate, shape (d,)."""
 
     @property
-    def unit(self) -> Domain:
+    def unit(self) -> "Domain":
         """This domain in unit coordinates."""
 
     @property
     def program(self) -> dict[str, Any] | None:
-        """Fields of a device's program that projects to it (`privot.device.device`), or None."""
+        """The domain in a device's program (`privot.device.device`); None if devices have none."""
 
 
 def to_unit(domain: Domain, x: Array) -> Array:
@@ -119,11 +117,14 @@ def check_norm(norm: int) -> None:
 
 @dataclass(frozen=True)
 class Box:
-    """An axis-parallel box; its diameter is the norm of the vector of side lengths.
+    """Box from `lower` to `upper` (d,); its diameter is the norm of the vector of side lengths.
 
     Examples:
         >>> Box((0.0, 0.0), (3.0, 4.0)).diameter(2)
         5.0
+
+    Raises:
+        PrivotError: unless all bounds are increasing pairs that floating point resolves.
     """
 
     lower: tuple[float, ...]
@@ -158,13 +159,13 @@ class Box:
 
     @property
     def on_grid(self) -> bool:
-        """Whether it is $[−1, 1]^d$, whose corners lie on every grid 2^−k."""
+        """Whether it is $[−1, 1]^d$, whose corners are multiples of every 2^−k."""
         return all(low == -1.0 for low in self.lower) and all(high == 1.0 for high in self.upper)
 
     def diameter(self, norm: int) -> float:
         """Return the ℓ1 or ℓ2 norm of the sides, rounded up."""
         check_norm(norm)
-        # Equal sides are counted, because a box of images has as many sides as pixels.
+        # Equal sides are grouped, because a box of images has as many sides as pixels.
         counts = Counter(zip(self.lower, self.upper, strict=True))
         sides = [(n, Fraction(high) - Fraction(low)) for (low, high), n in counts.items()]
         if norm == 1:
@@ -190,7 +191,7 @@ class Box:
         return (np.asarray(self.upper) - np.asarray(self.lower)) / 2
 
     @property
-    def unit(self) -> Box:
+    def unit(self) -> "Box":
         """The box $[−1, 1]^d$."""
         return Box((-1.0,) * self.dimension, (1.0,) * self.dimension)
 
@@ -202,7 +203,7 @@ class Box:
 
 @dataclass(frozen=True)
 class _Ball:
-    """Base of the ℓ1 and ℓ2 balls around 0."""
+    """Base of the ℓ1 and ℓ2 balls of a radius R around 0; the non-negative part has no x_j < 0."""
 
     dimension: int
     radius: float
@@ -238,11 +239,11 @@ class _Ball:
 
 @dataclass(frozen=True)
 class L2Ball(_Ball):
-    """The Euclidean ball ‖x‖₂ ≤ R, or its non-negative part.
+    """Euclidean ball ‖x‖₂ ≤ R, or its non-negative part.
 
     The ball has diameters Δ₂ = 2R and Δ₁ = 2R√d. The non-negative part (d ≥ 2) has Δ₂ = √2·R, since
-    ‖x − x′‖² = ‖x‖² + ‖x′‖² − 2⟨x, x′⟩ ≤ 2R², and Δ₁ = R(√k + √(d−k)) with k = ⌊d/2⌋, reached by
-    points of disjoint supports.
+    ‖x − x′‖² = ‖x‖² + ‖x′‖² − 2⟨x, x′⟩ ≤ 2R², and Δ₁ = R(√k + √(d−k)) with k = ⌊d/2⌋, between points
+    with disjoint sets of nonzero coordinates.
 
     Examples:
         >>> L2Ball(2, radius=20.0).diameter(2)
@@ -269,21 +270,21 @@ class L2Ball(_Ball):
         return sum_up(parts)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
-        """See `Domain`: points with equal coordinates, farthest in ℓ1 among the farthest in ℓ2."""
+        """See `Domain`: a pair of points that is farthest apart in ℓ1 and in ℓ2."""
         d, half = self.dimension, self.dimension // 2
         if not self.non_negative:
             spread = np.full(d, self.radius / np.sqrt(d))
             return [(-spread, spread)]
-        in_first = np.arange(d) < half  # the points have disjoint supports
+        in_first = np.arange(d) < half  # the nonzero coordinates of the first point
         first, second = in_first / np.sqrt(max(1, half)), ~in_first / np.sqrt(d - half)
         return [(self.radius * first, self.radius * second)]
 
     def project(self, x: Array) -> Array:
-        """Return nearest points in ℓ2: clip to the orthant if non-negative, then scale to the radius."""
+        """Return the nearest points in ℓ2: set negative coordinates to 0 if required, then scale."""
         x = np.ascontiguousarray(x)  # then NumPy's sums of rows are pairwise, with smaller errors
         if self.non_negative:
             x = np.maximum(x, 0.0)
-        # Divide by the largest coordinate first: squares of large numbers would overflow.
+        # Divided by the largest coordinate, because squares of large numbers would overflow.
         largest = np.maximum(np.abs(x).max(axis=1, keepdims=True), self.radius * 2.0**-60)
         direction = x / largest
         length = np.sqrt((direction**2).sum(axis=1, keepdims=True))
@@ -294,10 +295,10 @@ class L2Ball(_Ball):
 
 @dataclass(frozen=True)
 class L1Ball(_Ball):
-    """The ball ‖x‖₁ ≤ R, or its non-negative part.
+    """Ball ‖x‖₁ ≤ R, or its non-negative part.
 
-    The ball has diameters Δ₁ = Δ₂ = 2R (opposite corners). The non-negative part (d ≥ 2) has Δ₁ = 2R
-    and Δ₂ = √2·R, both between two corners.
+    The ball has diameters Δ₁ = Δ₂ = 2R, between opposite corners. The non-negative part (d ≥ 2) has
+    Δ₁ = 2R and Δ₂ = √2·R, between any two corners other than 0.
 
     Examples:
         >>> L1Ball(3, radius=140.0).diameter(1)
@@ -322,27 +323,27 @@ class L1Ball(_Ball):
         return [(corners[1] if self.non_negative else -corners[0], corners[0])]
 
     def project(self, x: Array) -> Array:
-        """Return the nearest point in ℓ2, by soft thresholding (Duchi et al. 2008).
+        """Return the nearest points in ℓ2, by soft thresholding (Duchi et al. 2008).
 
-        The threshold θ solves Σ max(|x_j| − θ, 0) = R; sorting the magnitudes finds it.
+        The threshold θ solves Σ max(|x_j| − θ, 0) = R, and is found by sorting the magnitudes.
         """
         x = np.ascontiguousarray(x)  # then NumPy's sums of rows are pairwise, with smaller errors
         if self.non_negative:
             x = np.maximum(x, 0.0)
         magnitude = np.abs(x)
-        with np.errstate(over="ignore"):  # an infinite sum is outside
+        with np.errstate(over="ignore"):  # a point with an infinite sum is outside
             outside = magnitude.sum(axis=1) > self.radius
         if not outside.any():
             return x
         radius = self.radius * _INSIDE
-        # Adding a constant to all magnitudes does not change the result: with the largest at 0, and
-        # values below −2R clipped, which θ removes anyway, huge values lose no digits.
+        # A constant added to all magnitudes does not change the result. So the largest is moved to 0 and
+        # values below −2R, which θ removes, are clipped: huge values would lose digits.
         shifted = magnitude[outside] - magnitude[outside].max(axis=1, keepdims=True)
         shifted = np.maximum(shifted, -2 * self.radius)
         descending = -np.sort(-shifted, axis=1)
         excess = np.cumsum(descending, axis=1) - radius
         counts = np.arange(1, self.dimension + 1)
-        active = (descending - excess / counts > 0).sum(axis=1)  # coordinates that stay nonzero
+        active = (descending - excess / counts > 0).sum(axis=1)  # number of nonzero results
         theta = excess[np.arange(len(active)), active - 1] / active
         result = x.copy()
         reduced = np.maximum(shifted - theta[:, None], 0.0)
@@ -352,18 +353,18 @@ class L1Ball(_Ball):
         return result
 
 
-_FAR = 1e6  # distance from the center, in halves of the longest side
+_FAR = 1e6  # largest distance from the center before a projection, in halves of the longest side
 
 
 @dataclass(frozen=True)
 class Polyline:
-    """A known support: the piecewise linear curve through `corners` (m points of d coordinates).
+    """Known support of records: the piecewise linear curve through m `corners` of d coordinates.
 
     If it is public knowledge that every record lies on a curve (a road, a coast, the half circle of the
-    entropic transport paper), only the diameter of the curve has to be hidden. The distance of two
-    points is convex in each of them, so its supremum over two segments is reached at their end points:
-    the diameter of a polyline is the largest distance of two corners, **computed, not declared**. Values
-    off the curve are projected onto it, so the guarantee does not depend on the declaration being true.
+    paper above), only the position on the curve has to be hidden. The distance of two points is convex
+    in each of them, so its supremum over two segments is reached at their end points: the diameter is
+    the largest distance of two corners, which is computed, not declared. Values off the curve are
+    projected onto it, so the guarantee does not depend on the declaration being true.
 
     A guarantee in proportion to the distance of raw values does not hold on a curve: a curve is not
     convex, and two neighboring values off it may be projected to distant points.
@@ -378,6 +379,9 @@ class Polyline:
         >>> bend = Polyline(((0.0, 0.0), (1.0, 0.0), (1.0, 1.0)))
         >>> bend.project(np.array([[0.5, -1.0]])).tolist()
         [[0.5, 0.0]]
+
+    Raises:
+        PrivotError: unless there are two different corners, with finite coordinates.
     """
 
     corners: tuple[tuple[float, ...], ...]
@@ -392,12 +396,12 @@ class Polyline:
                 f"support has {len(self.corners)} corners of {sorted(lengths)} coordinates: "
                 "give at least two points of the same number of coordinates"
             )
-        if not (np.abs(np.asarray(self.corners)) <= LARGEST).all():
+        if not (np.abs(self._points) <= LARGEST).all():
             raise PrivotError(
                 f"support has a corner that is not finite, or beyond {LARGEST:g}: "
                 "give coordinates in a larger unit"
             )
-        if not np.ptp(np.asarray(self.corners), axis=0).max() >= SMALLEST:
+        if not np.ptp(self._points, axis=0).max() >= SMALLEST:
             raise PrivotError("support is a single point: give at least two different corners")
 
     @property
@@ -405,36 +409,39 @@ class Polyline:
         """Number of coordinates d."""
         return len(self.corners[0])
 
+    @cached_property
+    def _points(self) -> Array:
+        """Corners (m, d)."""
+        return np.asarray(self.corners)
+
+    def _distances(self, norm: int) -> Iterator[Array]:
+        """Yield the ℓ1 or ℓ2 distances (m,) of all corners from each corner."""
+        return (np.linalg.norm(self._points - corner, norm, axis=1) for corner in self._points)
+
     def diameter(self, norm: int) -> float:
         """Return the largest ℓ1 or ℓ2 distance of two corners, rounded up."""
         check_norm(norm)
-        points = np.asarray(self.corners)
-        farthest = [np.linalg.norm(points - corner, ord=norm, axis=1).max() for corner in points]
-        # Covers the rounding errors, at most a dozen of half a unit in the last place.
-        return float(max(farthest)) * (1 + 2.0**-48)
+        # The factor covers the rounding errors, a dozen of at most half a unit in the last place each.
+        return float(max(row.max() for row in self._distances(norm))) * (1 + 2.0**-48)
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """See `Domain`: the two corners that are farthest in ℓ1, and those farthest in ℓ2."""
-        points = np.asarray(self.corners)
-        pairs = set()
-        for norm in (1, 2):
-            distances = [np.linalg.norm(points - corner, ord=norm, axis=1) for corner in points]
-            first, second = np.unravel_index(int(np.argmax(distances)), (len(points), len(points)))
-            pairs.add((int(first), int(second)))
-        return [(points[first], points[second]) for first, second in sorted(pairs)]
+        farthest = [int(np.argmax([*self._distances(norm)])) for norm in (1, 2)]
+        pairs = sorted({divmod(index, len(self.corners)) for index in farthest})
+        return [(self._points[first], self._points[second]) for first, second in pairs]
 
     def project(self, x: Array) -> Array:
-        """Return the nearest point of the curve in ℓ2, for each row of (n, d)."""
-        # Clipped, because squares of larger numbers overflow; the curve is tiny at this distance.
+        """Return the points (n, d) of the curve that are nearest in ℓ2 to points (n, d)."""
+        # Clipped, because squares of larger numbers overflow; seen from there, the curve is a point.
         x = np.clip(x, self.center - _FAR * self.scale, self.center + _FAR * self.scale)
         return self._nearest(x)[0]
 
     def _nearest(self, x: Array) -> tuple[Array, Array]:
-        """Return the points (n, d) of the curve nearest to points (n, d), and their arc lengths (n,)."""
+        """Return (the nearest points (n, d) of the curve, their arc lengths (n,)) of points (n, d)."""
         smallest, lengths = np.full(len(x), np.inf), np.zeros(len(x))
         points = np.array(x, dtype=float)
-        corners, before = np.asarray(self.corners), self._arc_lengths
-        segments = zip(corners, corners[1:], before, before[1:], strict=False)
+        corners, lengths_to = self._points, self._arc_lengths
+        segments = zip(corners, corners[1:], lengths_to, lengths_to[1:], strict=False)
         for start, end, start_length, end_length in segments:
             direction = end - start
             square = float(direction @ direction) or 1.0  # 1 for a repeated corner
@@ -449,7 +456,7 @@ class Polyline:
     @cached_property
     def _arc_lengths(self) -> Array:
         """Arc length (m,) of the curve up to each corner."""
-        gaps = np.linalg.norm(np.diff(np.asarray(self.corners), axis=0), axis=1)
+        gaps = np.linalg.norm(np.diff(self._points, axis=0), axis=1)
         return np.concatenate([[0.0], np.cumsum(gaps)])
 
     @property
@@ -458,30 +465,29 @@ class Polyline:
         return Box((0.0,), (float(self._arc_lengths[-1]),))
 
     def along(self, x: Array) -> Array:
-        """Return the smallest arc lengths (n, 1), from the beginning, of points (n, d) of the curve."""
+        """Return the arc lengths (n, 1) at which the curve first passes through points (n, d) of it."""
         return self.line.project(self._nearest(x)[1][:, None])
 
     def at(self, lengths: Array) -> Array:
         """Return the points (n, d) of the curve at arc lengths (n, 1) from its beginning."""
-        points = np.asarray(self.corners)
-        columns = [np.interp(lengths[:, 0], self._arc_lengths, column) for column in points.T]
+        coordinates = self._points.T
+        columns = [np.interp(lengths[:, 0], self._arc_lengths, column) for column in coordinates]
         return np.stack(columns, axis=1)
 
     @property
     def center(self) -> Array:
         """Middle of the bounding box."""
-        points = np.asarray(self.corners)
-        return (points.min(axis=0) + points.max(axis=0)) / 2
+        return np.asarray((self._points.min(axis=0) + self._points.max(axis=0)) / 2)
 
     @property
     def scale(self) -> Array:
         """Half of the bounding box's longest side, the same for all coordinates."""
-        return np.full(self.dimension, np.ptp(np.asarray(self.corners), axis=0).max() / 2)
+        return np.full(self.dimension, np.ptp(self._points, axis=0).max() / 2)
 
     program = None
 
     @property
-    def unit(self) -> Polyline:
+    def unit(self) -> "Polyline":
         """This curve, centered and scaled so that its bounding box's longest side is 2."""
-        points = ((np.asarray(self.corners) - self.center) / self.scale).clip(-1.0, 1.0)
-        return Polyline(tuple(tuple(float(c) for c in point) for point in points))
+        points = ((self._points - self.center) / self.scale).clip(-1.0, 1.0)
+        return Polyline(tuple(map(tuple, points.tolist())))

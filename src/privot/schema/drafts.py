@@ -1,11 +1,9 @@
 """Drafts of schemas: TOML from one-line declarations or from SDV's metadata, for a person to complete.
 
-Fields that the source does not contain (bounds, categories) are comments in the draft, so the schema is
-refused until somebody declares them. Nothing here reads data. Conversely, `write_metadata` describes the
-samples of a schema to SDV.
+SDV (Synthetic Data Vault) is a library for synthetic data. Bounds and categories that the source lacks
+are comments in the draft, and the schema is refused until somebody declares them. Nothing here reads
+data. Conversely, `write_metadata` describes the samples of a schema to SDV.
 """
-
-from __future__ import annotations
 
 import json
 import math
@@ -47,7 +45,7 @@ class DraftColumn:
 def write_draft(
     columns: Iterable[DraftColumn], head: Sequence[str] = (), rules: Sequence[str] = ()
 ) -> str:
-    """Return the draft as TOML.
+    """Return the draft of a schema as TOML, beginning with the lines of `head` as comments.
 
     Examples:
         >>> print(write_draft([DraftColumn("age", {"kind": "numeric", "bounds": [17, 90]})]))
@@ -105,7 +103,7 @@ _BOUNDED = re.compile(
     r"(?P<kind>[a-z]+)\[(?P<low>[^,\]]+),(?P<high>[^,\]]+)\](?P<rest>.*)", re.DOTALL
 )
 _IDENTIFIER = re.compile(r"id\((?P<pattern>.+)\)")
-# Fields of each kind with bounds.
+# Fields of each kind of declaration that has bounds.
 _KINDS: dict[str, dict[str, Any]] = {
     "int": {"kind": "numeric", "integer": True},
     "number": {"kind": "numeric"},
@@ -113,7 +111,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "date": {"kind": "datetime"},
     "time": {"kind": "datetime", "resolution": "second"},
 }
-_FIELD_NAMES = {"unit": "measured_in"}  # of options with another name
+_FIELD_NAMES = {"unit": "measured_in"}  # fields of options with another name
 
 
 def read_declaration(line: str) -> DraftColumn:
@@ -129,9 +127,9 @@ def read_declaration(line: str) -> DraftColumn:
     | `weight:number[0,200]:decimals=1:unit=kg` | numbers of one decimal |
     | `paid:money[1,20000]:log` | two decimals, on a log scale |
     | `came:date[2020-01-01,2024-12-31]` | dates; `time[…]` to seconds, or `:resolution=hour` |
-    | `sex:F\|M` | categories; one with * stands for what is not listed: `north\|south\|other*` |
-    | `owner:bool?` | yes or no; the question mark: it may be missing |
-    | `patient:id(P-\d{6})` | identifiers that samples make up, never reported |
+    | `sex:F\|M` | categories; in `north\|south\|other*`, the last stands for all that are not listed |
+    | `owner:bool?` | true or false; with the question mark, the value may be missing |
+    | `patient:id(P-\d{6})` | identifiers, generated for samples and never reported |
 
     Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
     `step=0.5`. Bounds must be public knowledge.
@@ -188,7 +186,7 @@ def _parse_option(option: str) -> dict[str, Any]:
     name, equals, value = option.partition("=")
     name = _FIELD_NAMES.get(name, name)
     if not equals:
-        raise PrivotError(f"option {option!r} says no value: write {option}=VALUE, or log")
+        raise PrivotError(f"option {option!r} has no value: write {option}=VALUE, or log")
     several = ";" in value or name == "spikes"
     return {name: [*map(_parse_value, value.split(";"))] if several else _parse_value(value)}
 
@@ -215,23 +213,24 @@ def _syntax_error(line: str) -> PrivotError:
 # SDV's metadata.
 
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
-# strftime codes of hours, minutes, seconds; others are days or longer.
+# Codes of strftime for hours, minutes and seconds; the other codes are for days or longer.
 _TIME_OF_DAY = re.compile(r"%-?[HIMSfpcXsTRr]")
 
 
 def draft_schema(text: str, table: str | None = None) -> str:
     """Return a draft schema, as TOML, for one table in SDV's metadata.
 
-    SDV's metadata names the columns and their *sdtypes*, and was often detected from data. Bounds and
-    categories, which a schema needs and which must be public, are comments in the draft for a person to
-    fill in. Until then, `privot schema check` refuses the draft and names the missing fields.
-    Categories that the metadata lists (`order`) are a comment too, as they may be computed from data.
+    SDV's metadata contains the names of the columns and their types, *sdtypes*, and was often detected
+    from data. Bounds and categories, which a schema needs and which must be public, are comments in the
+    draft for a person to complete. Until then, `privot schema check` refuses the draft and names the
+    missing fields. The metadata may list categories (`order`); these are a comment, too, as they may be
+    computed from data.
 
     Identifiers with a simple `regex_format` are generated for samples; other identifiers, personal
     details and free text are left out, because they cannot be learned.
 
-    It reads single-table metadata (`SINGLE_TABLE_V1`) and the form with `tables` (`V1`,
-    `MULTI_TABLE_V1`), of which it takes one table: a guarantee is for one record of each person.
+    The metadata is of a single table (`SINGLE_TABLE_V1`) or of several `tables` (`V1`,
+    `MULTI_TABLE_V1`), of which one is drafted, since a guarantee is for one record of each person.
 
     References:
         SDV documentation, *Metadata JSON* and *Sdtypes*.
@@ -288,7 +287,7 @@ def _parse_metadata(text: str) -> dict[str, Any]:
 
 
 def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any]:
-    """Return the metadata of one table: the named one, or the only one."""
+    """Return the metadata of the table of this name; without a name, of the only table."""
     tables = fields.get("tables")
     if fields["METADATA_SPEC_VERSION"] == "SINGLE_TABLE_V1":
         if table is not None:
@@ -307,9 +306,9 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
 
 
 def _head_comments(fields: Mapping[str, Any]) -> list[str]:
-    lines = [
-        "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
-    ]
+    """Return comments for the beginning of a draft: the next step, and what keys mean."""
+    step = "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
+    lines = [step]
     primary = fields.get("primary_key")
     if isinstance(primary, str):
         lines.append(f"One row is one {quoted(primary)}, says the metadata.")
@@ -322,14 +321,14 @@ def _head_comments(fields: Mapping[str, Any]) -> list[str]:
 
 
 def _draft_column(name: str, column: Mapping[str, Any]) -> DraftColumn:
-    """Return the draft of a column of SDV's metadata."""
+    """Return the draft of a column that SDV's metadata describes."""
     kind, pattern = column.get("sdtype"), column.get("regex_format")
     if kind == "numerical":
         bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
         bins = '# bins = 10  # of equal width, or their edges, or "integers"'
         stored = column.get("computer_representation")
-        whole = isinstance(stored, str) and "int" in stored.lower()
-        fields = {"kind": "numeric"} | ({"integer": True} if whole else {})
+        is_integer = isinstance(stored, str) and "int" in stored.lower()
+        fields = {"kind": "numeric"} | ({"integer": True} if is_integer else {})
         integer = ["# integer = true  # if only integers occur"] if stored is None else []
         return DraftColumn(name, fields, [bounds, *integer, bins, NULLABLE])
     if kind == "categorical":
@@ -359,20 +358,22 @@ def _can_generate(pattern: object) -> bool:
 
 
 def _categories_comment(order: object) -> str:
+    """Return a comment with the categories that the metadata lists, or with an example."""
     listed = ", ".join(quoted(str(c)) for c in order) if isinstance(order, list) and order else ""
     if not listed:
         return f'# categories = ["a", "b"]  # all of them: {PUBLIC}'
     return f"# categories = [{listed}]  # the metadata's list, if it is {PUBLIC}"
 
 
-def _draft_datetime(name: str, written: object) -> DraftColumn:
+def _draft_datetime(name: str, date_format: object) -> DraftColumn:
+    """Return the draft of a column of dates or times in a format of strftime, if one is given."""
     fields, example = {"kind": "datetime"}, NO_DATES
-    if isinstance(written, str) and _TIME_OF_DAY.search(written):
+    if isinstance(date_format, str) and _TIME_OF_DAY.search(date_format):
         fields |= {"resolution": "second"}
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
     comments = [example]
-    if isinstance(written, str) and not written.startswith("%Y-%m-%d"):
-        comments.append(f"# SDV reads {quoted(written)}: give dates, or text such as 2024-05-31")
+    if isinstance(date_format, str) and not date_format.startswith("%Y-%m-%d"):
+        comments += [f"# SDV reads {quoted(date_format)}: give dates, or text such as 2024-05-31"]
     return DraftColumn(name, fields, [*comments, "# bins = 10", NULLABLE])
 
 
@@ -382,8 +383,8 @@ _SDTYPES = {"number": "numerical", "date": "datetime", "text": "categorical", "t
 def write_metadata(schema: Schema) -> str:
     r"""Return SDV's metadata, as JSON, of the columns of a schema's samples.
 
-    It contains kinds and patterns of identifiers; SDV's metadata has no bounds. The format is
-    `SINGLE_TABLE_V1`, which SDV reads from version 1.0 on. It is a function of the public schema.
+    It has the type of each column and the patterns of identifiers; SDV's metadata has no bounds. The
+    format is `SINGLE_TABLE_V1`, which SDV reads from version 1.0 on.
 
     Examples:
         >>> schema = Schema.from_toml('[columns.owner]\nkind = "boolean"')

@@ -4,42 +4,43 @@ Pixels are in unit coordinates, in which the bounds of the schema are −1 and 1
 channels), `encode` maps an image to a record in three steps:
 
 1. **box**: every pixel is clipped to [−1, 1];
-2. **ball** (if a radius R is declared): the image is projected to within R of the center, a public
-   image: gray (`middle`, all 0) or the darkest (`lower`, all −1, from which all images lie in one
+2. **ball** (if a radius R is declared): the image is projected to within R of a public center, which is
+   the gray image (`middle`, all 0) or the darkest one (`lower`, all −1; then all images lie in one
    orthant);
-3. **transform**: nothing (`pixels`), or the orthonormal cosine transform T. With $C_h$ the DCT-II matrix
-   of size h, channel by channel, $T X = A X B^⊤$ with $A = C_h[:m]$, $B = C_w[:m]$ keeps the d ≤ N
-   coefficients of lowest frequency, and $T^⊤ T$ is the projection onto smooth images. m is declared
-   publicly and does not depend on the coefficients of private images. Noise is added to the
-   coefficients: dropping high frequencies, in which images differ little, saves noise.
+3. **transform**: nothing (`pixels`), or the orthonormal cosine transform T. It maps each channel X of
+   height h and width w to $T X = A X B^⊤$, where $C_h$ is the DCT-II matrix of size h, $A = C_h[:m]$ and
+   $B = C_w[:m]$ for a public m: the d ≤ N coefficients of lowest frequency. $T^⊤ T$ is the projection
+   onto smooth images. Noise is added to the coefficients, so dropping high frequencies, in which images
+   differ little, saves noise.
 
-An ℓ2 ball restricts the pixels (step 2). An ℓ1 ball restricts the noised numbers, so it is applied after
-step 3 if there is a transform, because ℓ1 lengths depend on the basis.
+An ℓ2 ball restricts the pixels (step 2). An ℓ1 ball restricts the noised numbers: with a transform it is
+applied after step 3, because ℓ1 lengths depend on the basis.
 
-**Privacy review.** Adjacency: any two images. Both may be as far apart as the diameter of the set of
-encoded records, which `diameter` bounds from above; nothing else of an image is used.
+**Privacy review.** Adjacency: any two images. Two encoded records are at most as far apart as `diameter`
+states; nothing else of an image is used.
 
 - The box has $Δ_2 = 2\sqrt N$, $Δ_1 = 2N$.
 - An ℓ2 ball has Δ₂ = 2R; around the darkest image all differences to the center are non-negative, so
-  $‖x − x'‖^2 ≤ ‖x − c‖^2 + ‖x' − c‖^2 ≤ 2R^2$ and $Δ_2 = \sqrt 2 R$. An ℓ1 ball has Δ₁ = 2R. Both
-  projections, around a center in the box, only shrink differences to it, so a record lies in box **and**
-  ball, and Δ is the smaller of the two diameters.
+  $‖x − x'‖^2 ≤ ‖x − c‖^2 + ‖x' − c‖^2 ≤ 2R^2$ and $Δ_2 = \sqrt 2 R$. An ℓ1 ball has Δ₁ = 2R. Since the
+  center is in the box, projections to a ball only shrink differences to it and stay in the box. So a
+  record lies in box **and** ball, and Δ is at most the smaller of the two diameters.
 - Intersection of box and ℓ1 ball, in ℓ2 (`_l1_ball_in_box`): let s be the largest distance of a pixel
   from the center's, and R = qs + f with an integer q and 0 ≤ f < s. A sum of squares is convex, so it is
   largest at a corner of the intersection, at which q pixels have the distance s, one has the distance f
   (if N > q), and all others 0. Around gray, s = 1. The set is symmetric, so the farthest records are x
-  and −x: $Δ_2 = 2 \sqrt{q + f^2}$, and $2\sqrt N$ if R ≥ N. Around the darkest image, s = 2. The parts
-  $v_+ ≤ x − c$ and $v_- ≤ x' − c$ of v = x − x′ are each in box and ball, relative to c, and differ from
-  0 in disjoint pixels: min(2q, N) pixels of v have size 2, and at most two of the others size f, so
-  $Δ_2^2 = 4 \min(2q, N) + \min(2, (N − 2q)_+) f^2$. `far_apart` has records that reach both.
+  and −x: $Δ_2 = 2 \sqrt{q + f^2}$, and $2\sqrt N$ if R ≥ N. Around the darkest image, s = 2. The
+  positive and negative parts $v_+ ≤ x − c$ and $v_- ≤ x' − c$ of v = x − x′ are each in box and ball,
+  relative to c, and differ from 0 in disjoint pixels: min(2q, N) pixels of v have size 2, and at most
+  two of the others size f, so $Δ_2^2 = 4 \min(2q, N) + \min(2, (N − 2q)_+) f^2$. `far_apart` returns
+  records that reach both.
 - $T T^⊤ = I$, so $‖T x − T x'‖_2 ≤ ‖x − x'‖_2$: **the transform and its mask never enlarge Δ₂**. The
   box's bound is reached for every mask, by a white and a black image, whose difference has the lowest
   frequency only. In ℓ1, $‖u‖_1 ≤ \sqrt d ‖u‖_2$: Δ₁ ≤ √d Δ₂.
-- The ℓ1 ball in coefficients has Δ₁ = Δ₂ = 2R; projecting onto a convex set does not increase ℓ2
-  distances, so Δ₂ does not exceed that before the projection.
-- Floats: a transform in double precision has an error below 2^−44 of an image's length, at most √N, and
-  so has the projection onto a ball of any radius. All diameters but the plain box's are therefore
-  enlarged by 2^−36 of themselves and by 2^−43 √N, in ℓ1 by √d times as much.
+- The ℓ1 ball in coefficients has Δ₁ = Δ₂ = 2R. A projection onto a convex set does not increase ℓ2
+  distances, so the bound on Δ₂ before the projection holds, too.
+- Rounding: in double precision, a transform, or a projection onto a ball of any radius, has an error
+  below 2^−44 of an image's length, which is at most √N. So all diameters but that of the plain box are
+  increased by 2^−36 of themselves and by 2^−43 √N, or √d times as much in ℓ1.
 
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
@@ -47,13 +48,11 @@ References:
     in cosine coefficients. (Their masks are quantiles of private data; ours is declared.)
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import scipy
@@ -61,7 +60,7 @@ import scipy
 from privot.core.errors import MOST_PIXELS, PrivotError
 from privot.schema.domains import Array, Box, L1Ball, L2Ball, sqrt_up
 
-_RELATIVE_MARGIN, _LENGTH_MARGIN = 1 + 2.0**-36, 2.0**-43  # rounding errors of a diameter
+_RELATIVE_MARGIN, _LENGTH_MARGIN = 1 + 2.0**-36, 2.0**-43  # for the rounding errors of a diameter
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class ImageDomain:
 
     Arguments:
         shape: Height and width, or height, width and channels.
-        radius: Radius of a ball around the center, for pixels in [−1, 1]; None for no ball.
+        radius: Radius R > 0 of a ball around the center, in unit coordinates; None for no ball.
         norm: Norm of the ball, 1 or 2.
         center_at: `"middle"` (gray) or `"lower"` (the darkest image).
         low_pass: Number of coefficients retained along height and width; None for pixels.
@@ -124,10 +123,10 @@ class ImageDomain:
         """1: points are in unit coordinates already."""
         return np.ones(self.dimension)
 
-    program = None  # devices do not project to it
+    program = None  # devices have no images
 
     @property
-    def unit(self) -> ImageDomain:
+    def unit(self) -> Self:
         """This domain."""
         return self
 
@@ -166,14 +165,14 @@ class ImageDomain:
         if self.low_pass is None and norm == 2 and isinstance(self._pixel_ball, L1Ball):
             bound = _l1_ball_in_box(self.num_pixels, self._pixel_ball)
         elif self.low_pass is None:
-            bound = min(each.diameter(norm) for each in sets)
+            bound = min(domain.diameter(norm) for domain in sets)
         else:
-            bound = min(each.diameter(2) for each in sets)
+            bound = min(domain.diameter(2) for domain in sets)
             bound *= math.sqrt(self.dimension) if norm == 1 else 1.0
             if self._coefficient_ball is not None:
                 bound = min(bound, self._coefficient_ball.diameter(norm))
-        length = self.num_pixels * (self.dimension if norm == 1 else 1)
-        return bound * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(length)
+        square = self.num_pixels * (self.dimension if norm == 1 else 1)
+        return bound * _RELATIVE_MARGIN + _LENGTH_MARGIN * math.sqrt(square)
 
     def encode(self, pixels: Array) -> Array:
         """Encode images (n, N), in unit coordinates, as records (n, d)."""
@@ -188,7 +187,7 @@ class ImageDomain:
         return u
 
     def transform(self, pixels: Array) -> Array:
-        """Apply step 3 alone to images (n, N), without clipping; return points (n, d)."""
+        """Return points (n, d): step 3 alone, applied to images (n, N) without clipping."""
         if self.low_pass is None:
             return pixels
         cube = pixels.reshape(len(pixels), *self.shape[:2], *self.shape[2:] or (1,))
@@ -207,18 +206,18 @@ class ImageDomain:
         return images.reshape(len(points), self.num_pixels)
 
     def project(self, x: Array) -> Array:
-        """Return the records of the decoded images of points (n, d).
+        """Return the records (n, d) of the images that points (n, d) decode to.
 
-        Records of pixels do not change. Records of coefficients may change: an image without its high
-        frequencies may leave the box by ringing. So encode images, not points.
+        Records of pixels do not change. Records of coefficients may change, because an image without
+        its high frequencies may leave the box. So encode images, not points.
         """
         return self.encode(self.decode(x))
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """See `Domain`.
 
-        The first pair has uniform images, the second images of two halves: these reach Δ of a box and of
-        an ℓ2 ball. The third, in an ℓ1 ball, changes few pixels.
+        The first pair are uniform images, the second images of two halves: they reach Δ of a box and of
+        an ℓ2 ball. The third pair, for an ℓ1 ball, differs in few pixels.
         """
         half = np.arange(self.num_pixels) < self.num_pixels // 2
         white = np.ones(self.num_pixels)
@@ -234,7 +233,7 @@ class ImageDomain:
         if self.center_at == "middle":
             image = np.clip(radius - order, 0.0, 1.0)
             return [image, -image]
-        # The images differ from the darkest in disjoint pixels, from both ends.
+        # The images differ from the darkest in disjoint pixels, at the two ends of the image.
         first = np.where(order < self.num_pixels // 2, np.clip(radius - 2 * order, 0.0, 2.0), 0.0)
         second = np.clip(radius - 2 * order, 0.0, 2.0)[::-1]
         return [first - 1.0, np.where(first == 0, second, 0.0) - 1.0]

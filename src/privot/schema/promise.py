@@ -10,15 +10,13 @@ floor = 8
 ```
 
 - `"local"`: nobody is trusted; the noise of each report suffices.
-- `"shuffled"`: a shuffler permutes the reports of at least `people`, which it cannot read; δ is needed.
-  If the shuffler is dishonest, each report still has the ε₀ of its own noise, at most `floor`.
-- `"aggregated"`: two servers, one of which is honest, sum secret shares of counts; δ is needed.
-- `"central"`: a curator holds the records (`privot.central`); δ is needed.
+- `"shuffled"`: a shuffler permutes batches of at least `people` reports, which it cannot read. If the
+  shuffler is dishonest, each report still has the ε₀ of its own noise, at most `floor`.
+- `"aggregated"`: two servers, one of which is honest, sum secret shares of counts.
+- `"central"`: a trusted curator holds the records (`privot.central`).
 
-The promise is public, and chosen before anybody reports.
+All but `"local"` need a δ. The promise is public, and chosen before anybody reports.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -34,7 +32,7 @@ from privot.core.errors import (
 )
 from privot.privacy.rounding import at_most, require_delta
 
-Place = Literal["local", "shuffled", "aggregated", "central"]
+Place = Literal["local", "shuffled", "aggregated", "central"]  # of trust
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,11 @@ class Promise:
     """Promised ε and δ, and the trust model.
 
     Arguments:
-        epsilon: ε of one unit's record.
+        epsilon: ε of one unit's record, > 0.
         where: Trust model: `"local"`, `"shuffled"`, `"aggregated"` or `"central"`.
-        delta: δ, 0 for `"local"`, positive for the others.
+        delta: δ; 0 for `"local"` only, and below 1/`people` for the others.
         people: Least number of records in a batch, for all but `"local"`; smaller ones are not opened.
-        floor: Largest ε₀ of one report by itself, for `"shuffled"`.
+        floor: Largest ε₀ of one report by itself, at least ε; optional, for `"shuffled"` only.
 
     Raises:
         PrivotError: if a number does not suit the trust model.
@@ -97,6 +95,7 @@ class Promise:
             )
 
     def _require_none(self, *names: str) -> None:
+        """Raise PrivotError if a field that the trust model does not use is given."""
         for name in names:
             if getattr(self, name) is not None:
                 raise PrivotError(
@@ -112,18 +111,18 @@ class Promise:
 
 
 def promise_or_epsilon(
-    promise: Promise | None, epsilon: float | None, delta: float | None, place: str = ""
+    promise: Promise | None, epsilon: float | None, delta: float | None, remedy: str = ""
 ) -> Promise | None:
     """Return the promise to calibrate by; None if ε is given instead, with or without a δ.
 
     Raises:
-        PrivotError: if both or neither are given; `place` ends the remedy.
+        PrivotError: if both or neither are given; the error ends with `remedy`.
     """
     if promise is None:
         if epsilon is None:
             raise PrivotError(
                 "epsilon is missing, and the schema promises nothing: give it, or declare [promise] "
-                f"with an epsilon{place}"
+                f"with an epsilon{remedy}"
             )
         return None
     for name, given in (("epsilon", epsilon), ("delta", delta)):

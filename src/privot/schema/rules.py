@@ -1,6 +1,6 @@
 """Rules between columns, which samples satisfy and devices never evaluate.
 
-A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission`,
+A rule **defines** a column, `total = rooms + board`, or is a **condition**, `discharge >= admission` or
 `if pregnant then sex = F`.
 
 - A defined column is not reported, so it costs no privacy: it is computed in samples. Its declared
@@ -10,13 +10,13 @@ A rule **defines** a column, `total = rooms + board`, or is a **condition**, `di
 
 **Privacy review.** Adjacency: any two records. Rules are public, as part of the schema, and a sample is
 a function of the model, the rules and random numbers. Devices do not evaluate rules: a record that
-breaks one is reported like any other, since a refusal would reveal that it does. A table on a device may
-have a defined column or not; it is dropped on reading, and no report, error or count depends on it.
+breaks a rule is reported like any other, since a refusal would reveal that it does. A table on a device
+may have a defined column; it is dropped on reading, and no report, error or count depends on it.
 
 ```
 rule       = COLUMN "=" value                        the rule defines the column
-           | value                                   a condition that every record keeps
-value      = "if" value "then" value ["else" value]  without else, what then must hold
+           | value                                   a condition that every sampled record satisfies
+value      = "if" value "then" value ["else" value]  without else: not the first, or the second
            | value "or" value | value "and" value | "not" value
            | value ("<" | "<=" | "=" | "!=" | ">=" | ">") value …      chains: 0 <= a < b
            | value ["not"] "in" "(" constant {"," constant} ")"
@@ -25,22 +25,21 @@ value      = "if" value "then" value ["else" value]  without else, what then mus
 ```
 
 A name denotes a column, in backquotes if it has blanks; other names, and "quoted words", are texts. A
-date is 2024-05-31; the difference of dates is in days. Rules are parsed once, with the schema, into
-functions on columns: there is no `eval`, and the depth of nesting is limited.
+date is written as 2024-05-31; the difference of dates is in days. Rules are parsed once, with the
+schema, into functions on tables: there is no `eval`, and the depth of nesting is limited.
 
-**Terms** have a type and a function from tables to values. Values are Arrow arrays: numbers, dates in
-days since 1970, texts, truth values. Missing values are null, with the logic of SQL: a comparison with
-null is neither true nor false, and a rule is broken only where it is false.
+A **term**, which is an expression in a rule, has a type and a function from tables to values. Values are
+Arrow arrays: numbers, dates in days since 1970, texts, truth values. Missing values are null, with the
+logic of SQL: a comparison with null is neither true nor false, and a rule is broken only where it is
+false.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -72,7 +71,7 @@ _RESULT_TYPES: dict[tuple[Type, str, Type], Type] = {
 }
 
 Mask = NDArray[np.bool_]
-_ROUNDING = 1e-9  # a computed number may be so much beyond a bound, relative to the bounds
+_ROUNDING = 1e-9  # by which a computed number may exceed a bound, relative to the bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +82,15 @@ class Term:
         type: Type of its values.
         values: Function from a table to its values (n,), or to a constant.
         columns: Names of the columns that it depends on.
-        words: Its text in the rule, for errors.
+        text: Its text in the rule, for errors.
         listed: Texts that it may have, if it is a column with categories.
-        literal: The text itself, if it is a constant text.
+        literal: Its value, if it is a constant text.
     """
 
     type: Type
     values: Values
     columns: frozenset[str] = frozenset()
-    words: str = ""
+    text: str = ""
     listed: tuple[str, ...] | None = None
     literal: str | None = None
 
@@ -100,10 +99,13 @@ class Term:
         """Its type with an article, for errors."""
         return "missing" if self.type == "missing" else f"a {self.type}"
 
-    def derived(self, kind: Type, values: Values, *others: Term) -> Term:
-        """Return a term of type `kind`, with `values` computed from this term and others."""
+    def derived(self, kind: Type, compute: Callable[..., Any], *others: "Term") -> "Term":
+        """Return a term of type `kind`: a function of the values of this term and of others."""
+        terms = (self, *others)
         columns = self.columns.union(*(other.columns for other in others))
-        return Term(kind, values, columns, self.words)
+        return Term(
+            kind, lambda table: compute(*(t.values(table) for t in terms)), columns, self.text
+        )
 
 
 def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
@@ -112,113 +114,105 @@ def column_term(name: str, kind: Type, listed: tuple[str, ...] | None) -> Term:
     return Term(kind, lambda table: _term_values(table.column(name), kind), columns, name, listed)
 
 
-def constant(kind: Type, value: float | bool | str, words: str) -> Term:
+def constant(kind: Type, value: float | bool | str, text: str) -> Term:
     """Return the term of a constant number, truth value or text."""
     literal = value if isinstance(value, str) else None
-    return Term(kind, lambda table: pa.scalar(value), words=words, literal=literal)
+    return Term(kind, lambda table: pa.scalar(value), text=text, literal=literal)
 
 
-def date_constant(words: str) -> Term:
+def date_constant(text: str) -> Term:
     """Return the term of a constant date or time, in ISO 8601."""
     try:
-        days = (dt.datetime.fromisoformat(words) - _EPOCH).total_seconds() / _DAY
+        days = (dt.datetime.fromisoformat(text) - _EPOCH).total_seconds() / _DAY
     except (ValueError, TypeError):
-        raise PrivotError(f"{words!r} is a date that no calendar has: correct it") from None
-    return Term("date", lambda table: pa.scalar(days), words=words)
+        raise PrivotError(f"{text!r} is a date that no calendar has: correct it") from None
+    return Term("date", lambda table: pa.scalar(days), text=text)
 
 
-# The keyword `missing`, which a term may be compared with, or be equal to.
-NOTHING = Term("missing", lambda table: None, words="missing")
+# The keyword `missing`.
+_MISSING = Term("missing", lambda table: None, text="missing")
 
 
-def combined(first: Term, sign: str, second: Term) -> Term:
+def _arithmetic(first: Term, sign: str, second: Term) -> Term:
     """Return the sum, difference, product or quotient of two terms."""
     kind = _RESULT_TYPES.get((first.type, sign, second.type))
     if kind is None:
         raise PrivotError(
-            f"{first.words!r} {sign} {second.words!r} is {first.noun} {sign} {second.noun}: compute "
+            f"{first.text!r} {sign} {second.text!r} is {first.noun} {sign} {second.noun}: compute "
             "with numbers, and with dates and days"
         )
-    compute = _ARITHMETIC[sign]
-    return first.derived(kind, lambda t: compute(first.values(t), second.values(t)), second)
+    return first.derived(kind, _ARITHMETIC[sign], second)
 
 
-def compared(first: Term, sign: str, second: Term) -> Term:
-    """Return the comparison of two terms; compared with `missing`, whether a term is null."""
+def _comparison(first: Term, sign: str, second: Term) -> Term:
+    """Return the comparison of two terms; if one is `missing`, whether the other is null (or not)."""
     if "missing" in (first.type, second.type):
-        given = second if first.type == "missing" else first
-        if sign not in ("=", "!=") or given.type == "missing":
+        term = second if first.type == "missing" else first
+        if sign not in ("=", "!=") or term.type == "missing":
             raise PrivotError(
                 f"missing is compared by {sign}: write COLUMN = missing, or != missing"
             )
-        if sign == "=":
-            return given.derived("truth", lambda t: pc.is_null(given.values(t)))
-        return given.derived("truth", lambda t: pc.is_valid(given.values(t)))
+        return term.derived("truth", pc.is_null if sign == "=" else pc.is_valid)
     _require_same_type(first, second, f"compared by {sign}")
     if sign not in ("=", "!=") and first.type not in ("number", "date"):
         raise PrivotError(
-            f"{first.words!r} {sign} {second.words!r} compares {first.type}s, which have no order: "
+            f"{first.text!r} {sign} {second.text!r} compares {first.type}s, which have no order: "
             "use = or !="
         )
-    compare = _COMPARISONS[sign]
-    return first.derived("truth", lambda t: compare(first.values(t), second.values(t)), second)
+    return first.derived("truth", _COMPARISONS[sign], second)
 
 
-def joined(word: Literal["or", "and"], first: Term, second: Term) -> Term:
+def _connective(word: Literal["or", "and"], first: Term, second: Term) -> Term:
     """Return the disjunction or conjunction of two conditions."""
     _require_truth(word, first, second)
-    join = pc.or_kleene if word == "or" else pc.and_kleene
-    return first.derived("truth", lambda t: join(first.values(t), second.values(t)), second)
+    return first.derived("truth", pc.or_kleene if word == "or" else pc.and_kleene, second)
 
 
-def negated(term: Term) -> Term:
+def _negation(term: Term) -> Term:
     """Return the negation of a condition."""
     _require_truth("not", term)
-    return term.derived("truth", lambda t: pc.invert(term.values(t)))
+    return term.derived("truth", pc.invert)
 
 
-def chosen(condition: Term, first: Term, second: Term) -> Term:
-    """Return the term `first` where the condition holds, `second` where it does not."""
+def _conditional(condition: Term, first: Term, second: Term) -> Term:
+    """Return a term with the values of `first` where the condition holds, else those of `second`."""
     _require_truth("if", condition)
     kind = second.type if first.type == "missing" else first.type
     if "missing" not in (first.type, second.type):
         _require_same_type(first, second, "the outcomes of if")
     listed = [term.literal for term in (first, second) if term.literal is not None]
     listed += [text for term in (first, second) for text in term.listed or ()]
-
-    def values(table: pa.Table) -> Any:
-        return pc.if_else(condition.values(table), first.values(table), second.values(table))
-
-    return replace(first.derived(kind, values, condition, second), listed=tuple(listed) or None)
+    term = first.derived(kind, lambda x, holds, y: pc.if_else(holds, x, y), condition, second)
+    return replace(term, listed=tuple(listed) or None)
 
 
 def _require_truth(word: str, *terms: Term) -> None:
-    """Raise PrivotError unless all terms beside `word` are conditions."""
+    """Raise PrivotError unless all terms, which stand beside `word` in the rule, are conditions."""
     for term in terms:
         if term.type != "truth":
             raise PrivotError(
-                f"{term.words!r} beside {word!r} is {term.noun}: write a condition, such as a comparison"
+                f"{term.text!r} beside {word!r} is {term.noun}: write a condition, such as a comparison"
             )
 
 
 def _require_same_type(first: Term, second: Term, how: str) -> None:
-    """Raise PrivotError unless two terms have one type, and constant texts are listed categories."""
+    """Raise PrivotError unless two terms have one type, and a constant text is one of the other's."""
     if first.type != second.type:
         raise PrivotError(
-            f"{first.words!r} is {first.noun} and {second.words!r} is {second.noun}, {how}: use two of "
+            f"{first.text!r} is {first.noun} and {second.text!r} is {second.noun}, {how}: use two of "
             "a type (a text that is no column is a category; put others in quotes)"
         )
     for term, other in ((first, second), (second, first)):
         listed, text = term.listed, other.literal
         if listed is not None and text is not None and text not in listed:
             raise PrivotError(
-                f"{text!r} is no column, and none of the categories of {term.words!r}: use one "
+                f"{text!r} is no column, and none of the categories of {term.text!r}: use one "
                 f"of {', '.join(listed[:8])}"
             )
 
 
 def _term_values(values: pa.ChunkedArray, kind: Type) -> Any:
-    """Convert a table's values to those of a term: dates to days since 1970, others by their type."""
+    """Convert a table's values to those of a term of type `kind`."""
     if kind != "date":
         return values.cast(_ARROW[kind])
     seconds = values.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
@@ -226,7 +220,7 @@ def _term_values(values: pa.ChunkedArray, kind: Type) -> Any:
 
 
 def to_timestamps(days: Any) -> pa.Array:
-    """Convert days since 1970 to timestamps, as tables hold them."""
+    """Convert days since 1970 to timestamps in seconds."""
     return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))
 
 
@@ -243,14 +237,14 @@ _TOKEN = re.compile(
 )
 _WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
 _MAX_LETTERS, _MAX_DEPTH = 2000, 40
-_EITHER, _BOTH = partial(joined, "or"), partial(joined, "and")
-# Logical operators, the one that binds least first.
-_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _EITHER), ("and", _BOTH))
+_OR, _AND = partial(_connective, "or"), partial(_connective, "and")
+# Logical operators, in the order of increasing precedence.
+_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _OR), ("and", _AND))
 _ZERO = constant("number", 0.0, "0")
 _CONSTANTS = {
     "true": constant("truth", True, "true"),
     "false": constant("truth", False, "false"),
-    "missing": NOTHING,
+    "missing": _MISSING,
 }
 
 
@@ -272,10 +266,10 @@ def read_rule(text: str, columns: Mapping[str, Term]) -> tuple[str | None, Term]
         tokens = _tokens(text)
         first = tokens[0][1] if tokens and tokens[0][0] in ("name", "column") else ""
         defines = first in columns and tokens[1:2] == [("sign", "=")]
-        reader = _Reader(tokens[2:] if defines else tokens, columns)
-        term = reader.value()
-        if reader.next is not None:
-            raise PrivotError(f"{reader.next[1]!r} is not expected there")
+        parser = _Parser(tokens[2:] if defines else tokens, columns)
+        term = parser.value()
+        if parser.next is not None:
+            raise PrivotError(f"{parser.next[1]!r} is not expected there")
     except PrivotError as error:
         raise PrivotError(f"rule {text!r}: {error}") from None
     return (first if defines else None), term
@@ -297,8 +291,8 @@ def _tokens(text: str) -> list[Token]:
     return tokens
 
 
-class _Reader:
-    """Recursive-descent parser of one rule's tokens."""
+class _Parser:
+    """Recursive-descent parser of the tokens of one rule; each method parses one form of a value."""
 
     def __init__(self, tokens: list[Token], columns: Mapping[str, Term]) -> None:
         self._tokens, self._columns, self._at, self._depth = tokens, columns, 0, 0
@@ -316,70 +310,71 @@ class _Reader:
         return self._tokens[self._at - 1][1]
 
     def _expect(self, word: str) -> None:
+        """Consume the next word or sign; raise PrivotError unless it is `word`."""
         if not self._take(word):
             actual = repr(self.next[1]) if self.next else "its end"
             raise PrivotError(f"{word!r} is expected before {actual}")
 
     def value(self) -> Term:
-        """Parse a value of the grammar."""
+        """Parse a value of the grammar, with its subterms."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise PrivotError(f"it is nested more than {_MAX_DEPTH} deep: divide it")
-        term = self._conditional() if self._take("if") else self._ranked(0)
+        term = self._parse_conditional() if self._take("if") else self._parse_ranked(0)
         self._depth -= 1
         return term
 
-    def _conditional(self) -> Term:
+    def _parse_conditional(self) -> Term:
         condition = self.value()
         self._expect("then")
         outcome = self.value()
         if self._take("else"):
-            return chosen(condition, outcome, self.value())
-        return _EITHER(negated(condition), outcome)
+            return _conditional(condition, outcome, self.value())
+        return _OR(_negation(condition), outcome)
 
-    def _ranked(self, rank: int) -> Term:
-        """Parse operands joined by the operator of a rank ("or", "and"), from left to right."""
+    def _parse_ranked(self, rank: int) -> Term:
+        """Parse operands joined by the operator `_RANKS[rank]`, from left to right."""
         if rank == len(_RANKS):
-            return self._comparison()
+            return self._parse_comparison()
         word, join = _RANKS[rank]
-        operands = [self._ranked(rank + 1)]
+        operands = [self._parse_ranked(rank + 1)]
         while self._take(word):
-            operands.append(self._ranked(rank + 1))
+            operands.append(self._parse_ranked(rank + 1))
         return reduce(join, operands)
 
-    def _comparison(self) -> Term:
+    def _parse_comparison(self) -> Term:
         if self._take("not"):
-            return negated(self._comparison())
-        first = self._sum()
+            return _negation(self._parse_comparison())
+        first = self._parse_sum()
         if self._take("not"):
             self._expect("in")
-            return negated(self._one_of(first))
+            return _negation(self._parse_one_of(first))
         if self._take("in"):
-            return self._one_of(first)
+            return self._parse_one_of(first)
         parts = []
         while sign := self._take(*_COMPARISONS):
-            second = self._sum()
-            parts.append(compared(first, sign, second))
+            second = self._parse_sum()
+            parts.append(_comparison(first, sign, second))
             first = second
-        return reduce(_BOTH, parts) if parts else first
+        return reduce(_AND, parts) if parts else first
 
-    def _one_of(self, first: Term) -> Term:
+    def _parse_one_of(self, first: Term) -> Term:
         self._expect("(")
-        equalities = [compared(first, "=", self._sum())]
+        equalities = [_comparison(first, "=", self._parse_sum())]
         while self._take(","):
-            equalities.append(compared(first, "=", self._sum()))
+            equalities.append(_comparison(first, "=", self._parse_sum()))
         self._expect(")")
-        return reduce(_EITHER, equalities)
+        return reduce(_OR, equalities)
 
-    def _sum(self, signs: str = "+-") -> Term:
+    def _parse_sum(self, signs: str = "+-") -> Term:
         """Parse a sum of products, or a product alone if signs are `"*/"`."""
-        operand = self._single if signs == "*/" else partial(self._sum, "*/")
+        operand = self._parse_single if signs == "*/" else partial(self._parse_sum, "*/")
         term = operand()
         while sign := self._take(*signs):
-            term = combined(term, sign, operand())
+            term = _arithmetic(term, sign, operand())
         return term
 
-    def _single(self) -> Term:
+    def _parse_single(self) -> Term:
         """Parse one operand, perhaps with minus signs or in parentheses."""
         minus_signs = 0
         while self._take("-"):
@@ -388,10 +383,10 @@ class _Reader:
             term = self.value()
             self._expect(")")
         else:
-            term = self._word()
-        return combined(_ZERO, "-", term) if minus_signs % 2 else term
+            term = self._parse_word()
+        return _arithmetic(_ZERO, "-", term) if minus_signs % 2 else term
 
-    def _word(self) -> Term:
+    def _parse_word(self) -> Term:
         if self.next is None:
             raise PrivotError("it ends where a value is expected")
         kind, word = self.next
@@ -426,7 +421,7 @@ class Rules:
     conditions: Mapping[str, Term]
 
     @classmethod
-    def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Rules:
+    def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Self:
         """Parse the rules.
 
         Raises:
@@ -463,7 +458,7 @@ class Rules:
         return term
 
     def complete(self, table: pa.Table) -> tuple[pa.Table, dict[str, Mask]]:
-        """Return (the table with the defined columns, by rule a mask (n,) of the rows that break it)."""
+        """Return (the table with the defined columns, the mask (n,) of rows that break each rule)."""
         broken = {}
         for name, term in self.defined.items():
             column, invalid = _computed_column(name, self.columns[name], term, table)
@@ -477,30 +472,30 @@ class Rules:
 
 def _all_terms(columns: Mapping[str, Column]) -> dict[str, Term]:
     """Return the terms of all table columns that rules may name, by name."""
-    column_terms: dict[str, Term] = {}
+    terms: dict[str, Term] = {}
     for name, column in columns.items():
         listed, kind = None, column.in_rules
         if kind == "text" and column.alphabet is not None:
             listed = column.alphabet.labels[: column.alphabet.size - column.nullable]
         if kind is not None:
-            for part in column.table_columns(name):
-                column_terms[part] = column_term(part, kind, listed)
-    return column_terms
+            parts = column.table_columns(name)
+            terms |= {part: column_term(part, kind, listed) for part in parts}
+    return terms
 
 
 def _require_value(text: str, column: Term, term: Term) -> None:
-    """Raise PrivotError if the defined column cannot contain a rule's value."""
+    """Raise PrivotError if the column that a rule defines cannot contain the rule's value."""
     if term.type not in (column.type, "missing"):
         raise PrivotError(
             f"rule {text!r} defines a {column.type} by a {term.type}: correct it; a condition on a "
             "column stands in parentheses"
         )
     possible = term.listed or (() if term.literal is None else (term.literal,))
-    unlisted = [] if column.listed is None else [v for v in possible if v not in column.listed]
+    unlisted = [text for text in possible if text not in (column.listed or possible)]
     if unlisted:
         raise PrivotError(
             f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "
-            f"{column.words!r}: declare it there, or correct the rule"
+            f"{column.text!r}: declare it there, or correct the rule"
         )
 
 
@@ -509,7 +504,8 @@ def _ordered(defined: Mapping[str, tuple[str, Term]]) -> dict[str, Term]:
     remaining = dict(defined)
     ordered: dict[str, Term] = {}
     while remaining:
-        ready = [n for n, (_, term) in remaining.items() if not term.columns & remaining.keys()]
+        needed = {name: term.columns & remaining.keys() for name, (_, term) in remaining.items()}
+        ready = [name for name in remaining if not needed[name]]
         if not ready:
             text = next(iter(remaining.values()))[0]
             raise PrivotError(f"rule {text!r} defines a column by itself: begin with others")
@@ -530,9 +526,9 @@ def _computed_column(name: str, column: Column, term: Term, table: pa.Table) -> 
     if column.domain is None:
         decoded = cast(CodedColumn, column).decode_codes(name, read, np.random.default_rng(0))
     else:
-        number = cast(NumberColumn, column)
-        (low,), (high,) = number.domain.lower, number.domain.upper
+        numbers = cast(NumberColumn, column)
+        (low,), (high,) = numbers.domain.lower, numbers.domain.upper
         slack = _ROUNDING * max(abs(low), abs(high), 1.0)
         invalid |= (read < low - slack) | (read > high + slack)
-        decoded = number.decode_points(name, read[:, None])
+        decoded = numbers.decode_points(name, read[:, None])
     return decoded[name], invalid

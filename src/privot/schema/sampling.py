@@ -1,15 +1,15 @@
 r"""Samples of records: positions within the cells of sampled codes, and records that satisfy rules.
 
-**Density within cells.** Within a cell the density is interpolated, so that samples show no steps. Where
-a cell of mean density ρ and width w meets a neighbor of mean density ρ′ and width w′, the density is a
-harmonic mean,
+**Density within cells.** A model gives masses of cells. Within a cell the density is interpolated, so
+that samples show no steps. Where a cell of mean density ρ and width w meets a neighbor of mean density
+ρ′ and width w′, the density is a harmonic mean,
 
 $$ e = \min\Bigl( \frac{w + w'}{w'/ρ + w/ρ'},\ 2ρ,\ 2ρ' \Bigr) . $$
 
-Between its two ends, of densities $e_-$ and $e_+$, the density of a cell is **two line segments** that
-meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ lies
-between $e_-$ and $e_+$, the height is clipped between them and the knot moved, so that a density that
-decreases from cell to cell decreases within each cell, too.
+Between its two ends, of densities $e_-$ and $e_+$, the density of a cell has **two linear segments**
+that meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ that preserves the mass. If ρ
+lies between $e_-$ and $e_+$, the height is clipped between them, and the knot moves to preserve the
+mass: a density that decreases from cell to cell decreases within each cell, too.
 
 On the **line** (`privot.local.releases.LineCells`) cells may have any widths, and each class of a
 latent-class model has its own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$.
@@ -18,14 +18,15 @@ density is a product over the axes, whose steps between cells are of second orde
 cell is the number of points to be drawn in it plus a constant, so that few points are drawn nearly
 uniformly. At the edge of the grid, and of the domain, $e = ρ$.
 
-**Rules** are satisfied by rejection. A model draws the reported columns. Columns that rules define are
-computed, records that break a rule are drawn again (`privot.schema.rules`), images are moved at random,
-and identifiers are generated.
+**Rules** are satisfied by rejection. A model draws the reported columns, and the columns that rules
+define are computed. Records that break a rule are drawn again (`privot.schema.rules`). Then images are
+moved at random, and identifiers are generated.
 
 **Privacy review.** All of this is post-processing of the model: nobody's record is used.
 
 References:
-    Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that keep histograms.
+    Boneva, Kendall, Stefanov, *Spline transformations* (1971), for densities that preserve the masses
+    of a histogram.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.schema.columns.column import RANGE
 from privot.schema.rules import Term
 
 if TYPE_CHECKING:
     from privot.schema.schema import Schema
 
 Array = NDArray[np.float64]
-RANGE = ".."
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
-    """Return the end densities $e_-/ρ, e_+/ρ$ of each point's cell along each axis, (2, n, d).
+    """Return the end densities $e_-/ρ, e_+/ρ$ (2, n, d) of the cells of n points along each axis.
 
     Arguments:
-        places: Cell of each point (n, d), from 0 to side − 1.
+        places: Index of each point's cell along each axis (n, d), from 0 to side − 1.
         side: Number of cells along each axis.
         exists: Mask (side, …, side) of the cells in the domain.
     """
@@ -77,9 +78,13 @@ def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_
 
 
 def draw_within(ends: Array, rng: np.random.Generator) -> Array:
-    """Draw positions (…) in [0, 1) by densities of mean 1: two segments, end densities (2, …) ≤ 2.
+    """Draw positions (…) in [0, 1), each by a density of mean 1 with two linear segments.
 
-    On either segment the density is linear, so a quantile is the root of a quadratic equation.
+    A quantile of a linear density is the root of a quadratic equation.
+
+    Arguments:
+        ends: End densities $e_-, e_+$ (2, …) of each position's cell, from 0 to 2.
+        rng: Generator of the positions.
 
     Examples:
         >>> ends = np.array([[[0.0]], [[2.0]]]) * np.ones((2, 10_000, 1))  # the density is 2u
@@ -107,16 +112,20 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
 
 
 def values_of(given: Any) -> list[Any]:
-    """Return the list of values that a condition gives for a column: one value, or an iterable."""
+    """Return a condition's values of one column, given as one value or as an iterable, as a list."""
     return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
 
 
 def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Term]]:
     """Split a condition into a part that a model can draw by, and rules for rejection.
 
-    A model draws conditionally on codes: categories and bins. A range, `30..40`, may cut bins, and a
-    column that a rule defines is computed after drawing: such conditions become rules of this sample,
-    which are satisfied by rejection. A missing value does not satisfy them.
+    A model draws conditionally on codes: categories and bins. But a range, `30..40`, may cut bins, and a
+    column that a rule defines is computed after drawing. Conditions on these become rules of this
+    sample, which are satisfied by rejection. A missing value does not satisfy them.
+
+    Arguments:
+        schema: Schema of the model.
+        where: Value, or iterable of values, by column.
 
     Raises:
         PrivotError: for a value that cannot be compared with its column.
@@ -125,41 +134,39 @@ def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any
     for name, given in where.items():
         values = values_of(given)
         computed = name in rules.defined
-        if not computed and not any(_is_range(schema, name, value) for value in values):
+        are_ranges = [_is_range(schema, name, value) for value in values]
+        if not computed and not any(are_ranges):
             continue
-        words = " or ".join(_rule_text(name, value) for value in values)
         if computed:
             del drawn[name]
-        elif not all(_is_range(schema, name, value) for value in values):
+        elif not all(are_ranges):
             raise PrivotError(f"where gives column {name!r} ranges and other values: give either")
-        conditions[f"({words})"] = rules.condition(f"({words})")
+        rule = f"({' or '.join(_rule_text(name, value) for value in values)})"
+        conditions[rule] = rules.condition(rule)
     return drawn, conditions
 
 
 def _is_range(schema: Schema, name: str, value: object) -> bool:
-    """Return whether a value of a condition is a range of a number or date."""
+    """Return whether a condition's value of a column is a range of numbers or dates."""
     column = schema.declared.get(name)
     numbers = column is not None and column.in_rules in ("number", "date")
     return numbers and isinstance(value, str) and RANGE in value
 
 
 def _rule_text(name: str, value: object) -> str:
-    """Return a comparison in the language of rules, which missing values do not satisfy."""
+    """Return the rule that a column has a value or is within a range; None stands for missing."""
     if value is None:
         return f"`{name}` = missing"
-    return f"`{name}` != missing and {_comparison(name, value)}"
-
-
-def _comparison(name: str, value: object) -> str:
-    """Return the rule that a column has a value, or is within a range."""
-    if isinstance(value, bool):
-        return f"`{name}` = {str(value).lower()}"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, str) and RANGE in value:
         low, _, high = value.partition(RANGE)
-        return f"{low} <= `{name}` <= {high}"
-    text = str(value)
-    is_text = isinstance(value, str) and text not in ("true", "false") and not text[:1].isdigit()
-    return f'`{name}` = "{text}"' if is_text else f"`{name}` = {text}"
+        comparison = f"{low} <= `{name}` <= {high}"
+    elif isinstance(value, str) and text not in ("true", "false") and not text[:1].isdigit():
+        comparison = f'`{name}` = "{text}"'
+    else:
+        comparison = f"`{name}` = {text}"
+    # A comparison with a missing value is not false, so a rule of it alone would hold.
+    return f"`{name}` != missing and {comparison}"
 
 
 Draw = Callable[[int], Iterator[pa.Table]]
@@ -179,7 +186,8 @@ def completed(
 
     Arguments:
         schema: Schema with the rules, identifiers and image movements.
-        draw: Function that draws records of the reported columns, in pieces; for 0, one empty piece.
+        draw: Function that draws a number of records of the reported columns, in pieces; an empty
+            piece for 0.
         num_rows: Number of records.
         rng: Generator of identifiers and image movements.
         conditions: Additional conditions, by their text.
@@ -187,20 +195,21 @@ def completed(
     Raises:
         PrivotError: if hardly any record satisfies the rules, or a pattern has too few identifiers.
     """
-    generators = {name: c.generator(num_rows, rng) for name, c in schema.identifiers.items()}
+    identifiers = schema.identifiers.items()
+    generators = {name: column.generator(num_rows, rng) for name, column in identifiers}
     rules = schema.read_rules
     rules = replace(rules, conditions={**rules.conditions, **(conditions or {})})
     accepted = tried = 0
     broken: Counter[str] = Counter()
-    while True:  # at least once, as 0 records are one empty piece
+    while True:  # also for 0 records, which are one empty piece
         for drawn in draw(_num_to_draw(num_rows - accepted, accepted, tried)):
             table, breaking = rules.complete(drawn)
-            satisfying = np.ones(table.num_rows, np.bool_)
+            holds = np.ones(table.num_rows, np.bool_)
             for rule, rows in breaking.items():
-                satisfying &= ~rows
+                holds &= ~rows
                 broken[rule] += int(rows.sum())
             tried += table.num_rows
-            table = table if satisfying.all() else table.filter(pa.array(satisfying))
+            table = table if holds.all() else table.filter(pa.array(holds))
             table = table.slice(0, num_rows - accepted)
             accepted += table.num_rows
             for name, column in schema.images.items():
@@ -210,23 +219,19 @@ def completed(
             yield table.select(list(schema.sampled_columns))
         if accepted >= num_rows:
             return
-        _require_some(broken, accepted, tried)
+        if tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
+            rule, number = broken.most_common(1)[0]
+            raise PrivotError(
+                f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only "
+                f"{accepted:,} keep all: correct the rules, or define the column by a rule, so that it "
+                "is computed"
+            )
 
 
 def _num_to_draw(wanted: int, accepted: int, tried: int) -> int:
-    """Return how many records to draw so that `wanted` satisfy the rules, by the rate so far."""
+    """Return how many records to draw so that about `wanted` satisfy the rules, by the rate so far."""
     if not tried or not wanted:
         return wanted
     rate = (accepted + 1) / (tried + 1)
     # A tenth more, so that one more draw is usually enough; bounded while the rate is uncertain.
     return min(math.ceil(1.1 * wanted / rate) + 10, max(_MIN_TRIALS, 4 * wanted))
-
-
-def _require_some(broken: Counter[str], accepted: int, tried: int) -> None:
-    """Raise PrivotError if hardly any record satisfies the rules; `broken` counts records by rule."""
-    if tried >= _MIN_TRIALS and accepted * _MAX_TRIES_PER_RECORD < tried:
-        rule, number = broken.most_common(1)[0]
-        raise PrivotError(
-            f"rule {rule!r} is broken by {number:,} of {tried:,} records drawn, and only {accepted:,} "
-            "keep all: correct the rules, or define the column by a rule, so that it is computed"
-        )

@@ -5,26 +5,17 @@ and model. Because noise is scaled to the declared bounds, a schema computed fro
 itself leak; no function here computes one.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SerializeAsAny,
-    ValidationError,
-    model_validator,
-)  # fmt: skip
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, model_validator
 
 from privot.core.errors import PrivotError
 from privot.core.files import read_text, write_file
@@ -36,22 +27,23 @@ from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.promise import Promise
 from privot.schema.rules import Rules
 
+# Remedies for missing fields.
 _MISSING = {
     "bounds": "declare them in the schema (public knowledge; never computed from the data)",
     "categories": "list them in the schema (public knowledge; never computed from the data)",
     "columns": "name the table columns that make up the vector",
-    "pattern": r"say what it looks like, as in pattern = 'P-\d{6}'",
+    "pattern": r"declare it, as in pattern = 'P-\d{6}'",
     "shape": "declare it, as in shape = [28, 28] or shape = [64, 64, 3]",
 }
 
 
 class Schema(Summarized, BaseModel):
-    """Columns of one record, in order, and the `unit` (a person, a household) it belongs to.
+    """Public declaration of one record: its columns, in order, and the unit that it belongs to.
 
     Arguments:
-        unit: Whom one record belongs to.
+        unit: Owner of one record, such as a person or a household.
         rules: Rules that samples satisfy (`privot.schema.rules`).
-        promise: Promised guarantee (`privot.schema.promise`), if it is declared here.
+        promise: Promised guarantee (`privot.schema.promise`), if the schema declares one.
         declared: All columns by name (`columns` in a file), including those that are not reported.
 
     Examples:
@@ -75,7 +67,7 @@ class Schema(Summarized, BaseModel):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read `schema.toml` (or the canonical JSON, by suffix)."""
+        """Read a file of TOML, or of the canonical JSON if its name ends with `.json`."""
         path = Path(path)
         text = read_text(path, "schema")
         return cls.from_json(text) if path.suffix == ".json" else cls.from_toml(text)
@@ -111,7 +103,7 @@ class Schema(Summarized, BaseModel):
         """Build the schema from plain values; raise PrivotError if they are invalid."""
         try:
             return cls.model_validate(fields)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             raise PrivotError(_explain(error)) from None
 
     def to_json(self) -> str:
@@ -129,56 +121,63 @@ class Schema(Summarized, BaseModel):
 
     @cached_property
     def read_rules(self) -> Rules:
-        """Parsed rules."""
+        """Rules, parsed."""
         return Rules.of(self.rules, self.declared)
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """Reported columns: all but identifiers and those that rules define."""
-        computed = self.read_rules.defined
-        return {n: c for n, c in self.declared.items() if c.reported and n not in computed}
+        """Reported columns: all but identifiers and the columns that rules define."""
+        reported = {name: column for name, column in self.declared.items() if column.reported}
+        return {name: reported[name] for name in reported if name not in self.read_rules.defined}
 
     @cached_property
     def identifiers(self) -> dict[str, IdentifierColumn]:
         """Columns that are generated for samples."""
-        return {n: cast(IdentifierColumn, c) for n, c in self.declared.items() if not c.reported}
+        generated = {name: column for name, column in self.declared.items() if not column.reported}
+        return cast(dict[str, IdentifierColumn], generated)
+
+    def _reported(self, holds: Callable[[Column], bool]) -> dict[str, Any]:
+        """Return the reported columns for which a condition holds."""
+        return {name: column for name, column in self.columns.items() if holds(column)}
 
     @cached_property
     def coded(self) -> dict[str, CodedColumn]:
         """Reported columns that have an alphabet."""
-        return {n: cast(CodedColumn, c) for n, c in self.columns.items() if c.alphabet is not None}
+        return self._reported(lambda column: column.alphabet is not None)
 
     @cached_property
     def points(self) -> dict[str, PointColumn]:
         """Reported columns that have a domain."""
-        return {n: cast(PointColumn, c) for n, c in self.columns.items() if c.domain is not None}
+        return self._reported(lambda column: column.domain is not None)
 
     @cached_property
     def images(self) -> dict[str, ArrayColumn]:
         """Columns of images."""
-        columns = self.columns.items()
-        return {n: cast(ArrayColumn, c) for n, c in columns if c.image_shape is not None}
+        return self._reported(lambda column: column.image_shape is not None)
 
     @cached_property
     def vectors(self) -> dict[str, PointColumn]:
-        """Columns of several numbers other than images."""
-        points = self.points.items()
-        return {n: c for n, c in points if n not in self.images and not c.is_number}
+        """Columns of points that are neither images nor single numbers."""
+        others = {*self.images, *self._reported(lambda column: column.is_number)}
+        return {name: column for name, column in self.points.items() if name not in others}
 
     def encode_codings(self, names: Collection[str], table: pa.Table) -> Codes:
-        """Encode columns' raw values as codes (n, q) in all their codings, column after column."""
-        size = sum(len(self.coded[name].codings) for name in names)
-        codes = np.empty((size, table.num_rows), np.int64)  # those of one coding are contiguous
-        rows = (own for name in names for own in self.coded[name].encode_codings(name, table))
-        for number, own in enumerate(rows):  # so only one column's codes are in memory twice
-            codes[number] = own
+        """Encode raw values as codes (n, q) in all q codings of the columns, column after column."""
+        columns = [(name, self.coded[name]) for name in names]
+        size = sum(len(column.codings) for _, column in columns)
+        codes = np.empty((size, table.num_rows), np.int64)  # the codes of one coding are contiguous
+        start = 0
+        for name, column in columns:  # one at a time, to hold only one column's codes twice
+            end = start + len(column.codings)
+            codes[start:end] = column.encode_codings(name, table)
+            start = end
         return codes.T
 
     def point_column(self, name: str) -> PointColumn:
-        """Return a column by name that can be reported as a point.
+        """Return the column of this name, which must be one that can be reported as a point.
 
         Raises:
-            PrivotError: for a column of categories.
+            PrivotError: for a column without a domain.
         """
         if name not in self.points:
             raise PrivotError(
@@ -190,16 +189,16 @@ class Schema(Summarized, BaseModel):
     @cached_property
     def table_columns(self) -> tuple[str, ...]:
         """Names of the reported table columns, in the order of the schema."""
-        return tuple(part for name, c in self.columns.items() for part in c.table_columns(name))
+        return _table_columns(self.columns)
 
     @cached_property
     def sampled_columns(self) -> tuple[str, ...]:
         """Names of all table columns that samples have, in the order of the schema."""
-        return tuple(part for name, c in self.declared.items() for part in c.table_columns(name))
+        return _table_columns(self.declared)
 
     @property
     def unread_columns(self) -> tuple[str, ...]:
-        """Names of the table columns that records may have, but that are never read."""
+        """Names of the table columns that a table of records may have, but that are never read."""
         return tuple(name for name in self.sampled_columns if name not in self.table_columns)
 
     def check_table(self, table: pa.Table) -> None:
@@ -236,12 +235,17 @@ class Schema(Summarized, BaseModel):
         return self
 
 
-def _explain(error: ValidationError) -> str:
+def _table_columns(columns: dict[str, Column]) -> tuple[str, ...]:
+    """Return the names of the table columns of columns, in order."""
+    return tuple(part for name in columns for part in columns[name].table_columns(name))
+
+
+def _explain(error: pydantic.ValidationError) -> str:
     """Return one line that names column, value and remedy for the first of pydantic's errors.
 
     A misspelled field has priority, because it usually explains a missing one.
     """
-    detail = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    detail = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     location = [str(part) for part in detail["loc"]]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     of_column = len(location) >= 2 and location[0] == "columns"

@@ -1,19 +1,17 @@
 """Streaming reader of CSV files: text in UTF-8 whose first line names the columns.
 
-Declared columns are read as text, which `privot.schema.columns.raw_values` parses like that of all
-tables; the types of other columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never
-its content, since people who must not see the records may read them.
+Declared columns are read as text, which `privot.schema.columns.raw_values` parses; the types of other
+columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never its content, since people
+who must not see the records may read the errors.
 """
-
-from __future__ import annotations
 
 import gzip
 import io
 import zlib
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.core.errors import PrivotError
+from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
 
-_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")
 _BLOCK_BYTES = 2**20
-_OTHER_FORMATS = {  # first bytes of a file: what it is instead of CSV
+_OTHER_FORMATS = {  # problems of files that are no CSV, by the first bytes of the file
     b"\xff\xfe": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8: save it as CSV in UTF-8",
     b"PK\x03\x04": "is a zip or Excel file, not CSV: save the table as CSV in UTF-8",
@@ -38,12 +37,13 @@ _OTHER_FORMATS = {  # first bytes of a file: what it is instead of CSV
 
 @dataclass(frozen=True)
 class RecordForm:
-    """Format of records in a file: the separator of a CSV, and columns that are left out.
+    """Format of records in a file: the separator of a CSV, and which columns are read.
 
     Arguments:
-        separator: One character, or `"tab"`.
-        ignore: Names of existing table columns that are in no schema and are left out.
+        separator: One character, or `"tab"`, `"comma"` or `"semicolon"`.
+        ignore: Names of table columns to leave out, which must exist and not be in the schema.
         unread: Names of table columns that may exist, and that the schema excludes from reading.
+        declared: Names of the table columns that the schema declares; None without a schema.
 
     Examples:
         >>> RecordForm("tab").separator
@@ -53,9 +53,10 @@ class RecordForm:
     separator: str = ","
     ignore: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    declared: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        separator = _NAMED.get(self.separator, self.separator)
+        separator = _NAMED_SEPARATORS.get(self.separator, self.separator)
         if len(separator) != 1 or separator.isalnum() or separator in "\"'\r\n.-+":
             raise PrivotError(
                 f"separator {self.separator!r} cannot separate fields: give one character, such "
@@ -63,10 +64,20 @@ class RecordForm:
             )
         object.__setattr__(self, "separator", separator)
 
-    def select(self, table: pa.Table, columns: Collection[str] | None, source: str) -> pa.Table:
-        """Return the table without the columns that are left out."""
+    def of(self, schema: Schema | None) -> Self:
+        """Return the same format for records of a schema."""
+        if schema is None:
+            return self
+        return replace(self, unread=schema.unread_columns, declared=schema.table_columns)
+
+    def select(self, table: pa.Table, source: str) -> pa.Table:
+        """Return the table without the columns that are left out.
+
+        Raises:
+            PrivotError: if a column to ignore is declared, or is missing.
+        """
         for name in self.ignore:
-            if name in (columns or ()):
+            if name in (self.declared or ()):
                 raise PrivotError(
                     f"ignore {name!r}: the schema declares it, and reports are of all its columns: "
                     "remove it from the schema instead"
@@ -82,12 +93,10 @@ class RecordForm:
 COMMA_SEPARATED = RecordForm()
 
 
-def read_csv_pieces(
-    file: BinaryIO, source: str, columns: Sequence[str] | None, form: RecordForm
-) -> Iterator[pa.Table]:
-    """Yield tables of some thousand rows of an open CSV file, whose declared `columns` are text.
+def read_csv_pieces(file: BinaryIO, source: str, form: RecordForm) -> Iterator[pa.Table]:
+    """Yield the rows of an open CSV file, decompressed, in tables of about a megabyte.
 
-    The file is not closed; errors name it `source`.
+    Declared columns are read as text. Errors name the file by `source`. The file is not closed.
 
     Raises:
         RecordError: for text that is not UTF-8, and for fields that contain a line break.
@@ -110,16 +119,15 @@ def read_csv_pieces(
             csv.ConvertOptions(
                 check_utf8=False,
                 column_types=dict.fromkeys(form.unread, pa.binary())
-                | dict.fromkeys((*(columns or ()), *form.ignore), pa.string()),
+                | dict.fromkeys((*(form.declared or ()), *form.ignore), pa.string()),
                 strings_can_be_null=False,
             ),
         ) as reader:
-            if columns is not None:
-                _require_columns(reader.schema.names, columns, form, source)
+            _require_columns(reader.schema.names, form, source)
             for batch in reader:
                 piece = pa.table(batch)
                 _require_text(piece, first)
-                yield form.select(piece, columns, source)
+                yield form.select(piece, source)
                 first += piece.num_rows
     except UnicodeDecodeError:
         raise PrivotError(f"{source} has a first line that is not UTF-8: save it as such") from None
@@ -134,7 +142,7 @@ def read_csv_pieces(
 
 
 def _require_csv(head: bytes, source: str) -> None:
-    """Raise PrivotError if a file is empty or begins like another format."""
+    """Raise PrivotError if a file, given its first bytes, is empty or of another format."""
     for start, problem in _OTHER_FORMATS.items():
         if head.startswith(start):
             raise PrivotError(f"{source} {problem}")
@@ -144,11 +152,11 @@ def _require_csv(head: bytes, source: str) -> None:
         raise PrivotError(f"{source} is empty: give a file with a header and at least one record")
 
 
-def _require_columns(
-    names: list[str], columns: Sequence[str], form: RecordForm, source: str
-) -> None:
-    """Raise PrivotError if the first line names no declared column, or one column twice."""
-    declared = set(columns)
+def _require_columns(names: list[str], form: RecordForm, source: str) -> None:
+    """Raise PrivotError if the first line has no declared column, or a name twice."""
+    if form.declared is None:
+        return
+    declared = set(form.declared)
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
     if declared & set(names):
@@ -161,19 +169,19 @@ def _require_columns(
                 f"give separator {shown}"
             )
     raise PrivotError(
-        f"{source} has none of the columns {list(columns)} in its first line: put the "
+        f"{source} has none of the columns {list(form.declared)} in its first line: put the "
         "columns' names there, as the schema has them"
     )
 
 
-def read_csv(path: Path, columns: Sequence[str] | None, form: RecordForm) -> pa.Table:
-    """Read all rows of a CSV file."""
+def read_csv(path: Path, form: RecordForm) -> pa.Table:
+    """Return all rows of a CSV file, of which there must be one; see `read_csv_pieces`."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
-            pieces = list(read_csv_pieces(file, str(path), columns, form))
+            pieces = list(read_csv_pieces(file, str(path), form))
         except RecordError as error:
-            raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
+            raise error.at(place_in_csv(path, error.row)) from None
     if not pieces:
         raise PrivotError(f"{path} has no rows: give at least one record")
     return pa.concat_tables(pieces, promote_options="permissive")
@@ -184,15 +192,16 @@ def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if path.suffix == ".gz" else packed
 
 
-def line_of(path: Path, row: int) -> int:
-    """Return the line number, from 1, of a row, from 0, after the header; blank lines are no rows."""
+def place_in_csv(path: Path, row: int) -> str:
+    """Return the file and line of a row, which counts from 0 after the header, without blank lines."""
     with open(path, "rb") as packed:
         filled = -1  # number of lines that are not blank, without the header
         for number, line in enumerate(open_csv_file(path, packed), start=1):
             filled += bool(line.strip(b"\r\n"))
             if filled == row + 1:
-                return number
-    return row + 2  # the file has fewer rows, such as a file that was cut short meanwhile
+                return f"{path}, line {number:,}"
+    # The file has fewer rows, perhaps because it was cut short meanwhile.
+    return f"{path}, line {row + 2:,}"
 
 
 def _require_text(piece: pa.Table, first: int) -> None:
@@ -204,37 +213,34 @@ def _require_text(piece: pa.Table, first: int) -> None:
             values.validate(full=True)
         except pa.ArrowException:
             texts = values.cast(pa.binary()).to_pylist()
-            rows = np.array([not _is_utf8(text) for text in texts])
-            raise _text_error(name, "is not UTF-8", "save the file as UTF-8", rows, first) from None
+            rows = np.array([not _is_utf8(text or b"") for text in texts])
+            problem = Problem(name, "is not UTF-8", "save the file as UTF-8", rows)
+            raise problem.error(first) from None
         rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
         if rows.any():
             what, remedy = "has a quote that closes on another line", "correct the quotes"
-            raise _text_error(name, what, remedy, rows, first)
+            raise Problem(name, what, remedy, rows).error(first)
 
 
-def _text_error(name: str, what: str, remedy: str, rows: np.ndarray, first: int) -> RecordError:
-    problem = Problem(name, what, remedy, rows)
-    return RecordError(first + problem.first, problem.words)
-
-
-def _is_utf8(text: bytes | None) -> bool:
+def _is_utf8(text: bytes) -> bool:
     try:
-        (text or b"").decode()
+        text.decode()
     except UnicodeDecodeError:
         return False
     return True
 
 
 def _ragged_error(row: csv.InvalidRow, form: RecordForm) -> RecordError:
+    """Return the error for a row whose number of fields is not that of the first line."""
     return RecordError(
-        row.number - 2,  # Arrow counts lines from 1, with the header
+        row.number - 2,  # `number` counts from 1 and includes the header
         f"it has {row.actual_columns} fields, the first line {row.expected_columns}: correct it, or "
         f"quote fields that hold {form.separator!r}",
     )
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of Arrow's error, without the value that it shows."""
+    """Return the reason for Arrow's error, without the value that its message shows."""
     if isinstance(error, OSError | EOFError | zlib.error):
         return "it is cut short or damaged: make it again"
     if "conversion error" in str(error):

@@ -1,4 +1,4 @@
-"""Reading and writing of tables: csv, csv.gz, parquet, npz by suffix, image folders; data frames.
+"""Reading and writing of tables in files of CSV, Parquet or NumPy, and in folders of images.
 
 A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Arrow's errors about
 Parquet files are replaced, because they have several lines and may show bytes of the file.
@@ -8,8 +8,6 @@ batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, ind
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import importlib
@@ -18,7 +16,6 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -33,18 +30,21 @@ from privot.core.files import replacing_file
 from privot.schema import Schema
 from privot.schema.columns.array import is_tensor, tensor_array, tensor_values
 from privot.schema.columns.raw_values import RecordError, read_numbers, refuse
-from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, line_of, read_csv
+from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, place_in_csv, read_csv
 from privot.tables.image_folders import read_image_folder, write_image_folder
 
 BATCH_ROWS = 2**17
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 T = TypeVar("T")
+# Formats that are written piece by piece; npz needs the whole table.
+STREAMED = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (*STREAMED, ".npz")
 # Words in Arrow's messages about a damaged footer, the end of a Parquet file.
 _FOOTER_WORDS = ("magic bytes", "footer", "file size", "thrift", "metadata")
 
 
 def damage_of(error: Exception) -> str:
-    """Return a short description of the damage of a Parquet file, given the error of reading it.
+    """Return a short reason why a Parquet file cannot be read, given the error of reading it.
 
     Examples:
         >>> damage_of(OSError("Corrupt snappy compressed data."))
@@ -60,11 +60,7 @@ def damage_of(error: Exception) -> str:
 
 @contextmanager
 def reading_parquet(source: object) -> Iterator[None]:
-    """Replace Arrow's errors by one line with the file's name and the remedy.
-
-    Raises:
-        PrivotError: instead of Arrow's errors.
-    """
+    """Replace errors of Arrow by a PrivotError of one line with the file's name and the remedy."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -73,13 +69,11 @@ def reading_parquet(source: object) -> Iterator[None]:
         ) from None
 
 
-# Formats that are written piece by piece; npz needs the whole table.
-STREAMED = (".csv", ".csv.gz", ".parquet")
-SUFFIXES = (*STREAMED, ".npz")
-
-
 def as_table(data: Any) -> pa.Table:
     """Convert a pandas or polars frame, a pyarrow table, or a dict of columns to a pyarrow table.
+
+    Raises:
+        PrivotError: for other data, columns of several types, or columns of different lengths.
 
     Examples:
         >>> as_table({"age": [30, 40], "sex": ["F", "M"]}).shape
@@ -89,7 +83,7 @@ def as_table(data: Any) -> pa.Table:
         return data
     if isinstance(data, dict):
         return _from_arrays(data, "the dict")
-    # Imported on use: the import takes a tenth of a second, and commands that read files do not need it.
+    # Imported on use: it takes a tenth of a second, and commands that read files do not need it.
     narwhals = importlib.import_module("narwhals.stable.v1")
     try:
         frame = narwhals.from_native(data, eager_only=True)
@@ -100,7 +94,7 @@ def as_table(data: Any) -> pa.Table:
         ) from None
     try:
         table: pa.Table = frame.to_arrow()
-    except (pa.ArrowException, TypeError, ValueError):  # whose messages show a value
+    except (pa.ArrowException, TypeError, ValueError):  # not shown: its message contains a value
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
@@ -111,10 +105,10 @@ def as_table(data: Any) -> pa.Table:
 def read_table(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> pa.Table:
-    r"""Read a table file, or a folder of images (in random order).
+    r"""Read a table file, or a folder of images in random order.
 
-    A schema gives types to a CSV's columns, instead of inferred ones, and is needed by a folder. `form`
-    names a CSV's separator and the columns that are left out.
+    A folder needs a schema. For a CSV, the types of a schema replace inferred ones, and `form` has the
+    separator and the columns that are left out.
 
     Raises:
         PrivotError: if the file is missing, empty, truncated, or of another kind.
@@ -128,12 +122,9 @@ def read_table(
         ...     read_table(path).num_rows
         2
     """
-    path = Path(path)
-    declared = None if schema is None else schema.table_columns
-    if schema is not None:
-        form = replace(form, unread=schema.unread_columns)
+    path, form = Path(path), form.of(schema)
     if path.is_dir():
-        return form.select(read_image_folder(path, schema), declared, str(path))
+        return form.select(read_image_folder(path, schema), str(path))
     suffix = table_suffix(path)
     require_file(path)
     try:
@@ -144,9 +135,9 @@ def read_table(
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 table = _from_arrays(dict(arrays), str(path), schema)
         else:
-            table = read_csv(path, declared, form)
+            table = read_csv(path, form)
             return table if schema is None else _typed(table, schema, path)
-        return form.select(table, declared, str(path))
+        return form.select(table, str(path))
     except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, PrivotError):
             raise
@@ -207,7 +198,7 @@ def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
 
 
 def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: bool = False) -> int:
-    """Write pieces of one table as CSV to a file or a stream; return the row count."""
+    """Write pieces of one table as CSV to a file or a stream, and return the number of rows."""
     if isinstance(target, Path):
         with gzip.open(target, "wb") if zipped else open(target, "wb") as file:
             return write_csv(pieces, cast(IO[bytes], file))
@@ -219,7 +210,7 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
 
 
 def check_output(path: Path, schema: Schema) -> bool:
-    """Return whether a path is to be a folder of images; raise PrivotError for an unfit format."""
+    """Return whether a path is for a folder of images; raise PrivotError if it cannot hold a table."""
     if schema.images and (path.is_dir() or not path.suffix):
         return True
     if table_suffix(path).startswith(".csv") and schema.images:
@@ -238,24 +229,22 @@ def table_suffix(path: Path) -> str:
 
 
 def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
-    """Parse the text of the schema's numeric columns in a CSV."""
+    """Return the table of a CSV with the schema's numeric columns, which are text, as numbers."""
     for name, column in schema.columns.items():
-        parts = column.table_columns(name) if column.holds_numbers else ()
-        for part in parts:
-            if part not in table.column_names:
-                continue
+        declared = column.table_columns(name) if column.holds_numbers else ()
+        for part in [part for part in declared if part in table.column_names]:
             numbers, problems = read_numbers(table.column(part), part)
             try:
                 refuse(problems)
             except RecordError as error:
-                raise error.at(f"{path}, line {line_of(path, error.row):,}") from None
-            place = table.column_names.index(part)
-            table = table.set_column(place, part, pa.array(numbers, from_pandas=True))
+                raise error.at(place_in_csv(path, error.row)) from None
+            index = table.column_names.index(part)
+            table = table.set_column(index, part, pa.array(numbers, from_pandas=True))
     return table
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
-    """Build a table from arrays by name; a 2D array gives one table column for each coordinate."""
+    """Build a table from arrays by name: of values (n,), of a vector's (n, d), or of images (n, …)."""
     columns: dict[str, Any] = {}
     for name, values in arrays.items():
         values = np.asarray(values)
@@ -280,11 +269,12 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
 
 
 def _one_type(name: str, values: Any, source: str) -> pa.Array:
+    """Return a column as an Arrow array; raise PrivotError if its values have several types."""
     if isinstance(values, pa.Array):
         return values
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):  # whose messages may show a value
+    except (pa.ArrowException, OverflowError):  # not shown: its message may contain a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
@@ -299,11 +289,11 @@ def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
 
 
 class RecordBatches(ABC):
-    """Raw records of one source, read batch by batch, any number of times (a pipe: once).
+    """Raw records of one source, read batch by batch, any number of times (a pipe only once).
 
     Arguments:
         source: Name of the source in error messages.
-        kind: Expected format.
+        kind: Name of the expected format in error messages.
         files: Files of the source; empty for a pipe or a table in memory.
     """
 
@@ -313,22 +303,22 @@ class RecordBatches(ABC):
 
     @property
     def num_rows(self) -> int | None:
-        """Number of records, if known before reading them."""
+        """Number of records, or None if it is not known before they are read."""
         return None
 
     @property
     def num_bytes(self) -> int | None:
-        """Size of the source's files, if there are any."""
+        """Size of the source's files, or None without files."""
         return sum(file.stat().st_size for file in self.files) or None
 
     def share_read(self) -> float | None:
-        """Return the share of the source that was read so far, if known."""
+        """Return the share of the source that was read so far, or None if it is not known."""
         return None
 
     def identity(self) -> dict[str, Any] | None:
         """Return sizes and times of the files by name, to detect changes; None without files."""
         stats = {str(file): file.stat() for file in self.files}
-        return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()} or None
+        return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()} or None
 
     def content(self) -> str | None:
         """Return a hash of the source's bytes (**not private**); None for a table in memory.
@@ -348,17 +338,21 @@ class RecordBatches(ABC):
 
     @abstractmethod
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield pieces in order; rows first … end−1 may be left out unless `needed(first, end)`."""
+        """Yield pieces in order; rows first … end−1 may be skipped unless `needed(first, end)`."""
 
     def batches(
         self, size: int = BATCH_ROWS, done: Callable[[int], bool] = lambda number: False
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield (number, rows) of each batch of `size` rows not yet `done`; the last may be short."""
+        """Yield (number, rows) of each batch of `size` rows, or fewer at the end, that is not `done`.
+
+        Raises:
+            PrivotError: if the source cannot be read; a RecordError if it is one record.
+        """
 
         def needed(first: int, end: int) -> bool:
             return any(not done(number) for number in range(first // size, -(-end // size)))
 
-        slices: list[pa.Table] = []  # of the current batch
+        slices: list[pa.Table] = []  # the rows of batch `number` so far
         number = 0
         try:
             for first, piece in self._pieces(needed):
@@ -378,7 +372,7 @@ class RecordBatches(ABC):
         except (pa.ArrowException, OSError, EOFError, ValueError, zlib.error) as error:
             if isinstance(error, PrivotError):
                 raise
-            # Arrow's own message may show a value.
+            # Arrow's message may contain a value.
             raise PrivotError(
                 f"{self.source} cannot be read as {self.kind}: check that it is whole, and that all "
                 "its parts have columns of the same types"
@@ -387,10 +381,11 @@ class RecordBatches(ABC):
             yield number, pa.concat_tables(slices, promote_options="permissive")
 
     def mapped(self, function: Callable[[pa.Table], T], size: int) -> Iterator[T]:
-        """Yield a function of each batch of `size` rows; refuse files that changed since the opening.
+        """Yield the result of a function for each batch of `size` rows.
 
         Raises:
-            RecordError: where the function does, with the row of the source.
+            RecordError: if the function raises one; its row is that of the source.
+            PrivotError: if a file changed since it was opened.
         """
         for number, table in self.batches(size):
             try:

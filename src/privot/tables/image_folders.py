@@ -6,15 +6,13 @@ Layouts of a folder:
 - `labels.csv` with a column `file` and the schema's other columns, beside the images it names;
 - only images, if the schema has no other column.
 
-Black and white of a file (0 and 255) are the schema's bounds. A file with another size or mode than the
-schema declares is refused, not converted: its owner must choose how to resize.
+The values 0 and 255 of a file's pixels become the bounds of the schema. A file with another size or mode
+than the schema declares is refused, not converted: its owner must choose how to resize it.
 
 **Privacy.** Files are listed in the order of their names, which with subfolders is the order of the
 labels: rows of a release in that order would reveal every label. So the rows are put in a random order,
 which is drawn from cryptographic random words and not stored.
 """
-
-from __future__ import annotations
 
 import importlib
 from collections import Counter
@@ -30,17 +28,17 @@ from privot.core.files import claim_folder, replacing_folder
 from privot.mechanisms.samplers import random_words
 from privot.schema import ArrayColumn, Schema
 from privot.schema.columns.array import tensor_array, tensor_values
-from privot.tables.csv_records import COMMA_SEPARATED, read_csv
+from privot.tables.csv_records import RecordForm, read_csv
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 LABELS = "labels.csv"
-WRITTEN = ("*.png", LABELS)  # patterns of the files that a written folder holds
+WRITTEN = ("*.png", LABELS)  # patterns of the files in a written folder
 # Pillow's modes of 8-bit images, by number of channels; 1-bit ones are gray without loss.
 _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
-    """Read a folder of images as a table with the schema's columns, its rows in random order."""
+    """Read a folder of images as a table, in random order; raise PrivotError unless the schema fits."""
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]
@@ -52,11 +50,12 @@ def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
     low, high = column.bounds
     if (low, high) != (0, 255):
         images = (low + (high - low) / 255 * images).astype(np.float32)
-    return pa.table({name: tensor_array(images)} | {k: v.take(order) for k, v in values.items()})
+    labels = {part: array.take(order) for part, array in values.items()}
+    return pa.table({name: tensor_array(images)} | labels)
 
 
 def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
-    """Write a table's images as PNGs, and its other columns as `labels.csv`; replace such a folder."""
+    """Write images as PNG files and other columns as `labels.csv`; replace a folder of such files."""
     name, column = _image_column(folder, schema)
     claim_folder(folder, WRITTEN, force=True)
     pillow = _pillow()
@@ -67,13 +66,15 @@ def write_image_folder(table: pa.Table, folder: Path, schema: Schema) -> None:
     with replacing_folder(folder) as draft:
         for file, image in zip(names, raw, strict=True):
             levels = np.rint((image.astype(np.float64) - low) / (high - low) * 255)
-            shown = levels.clip(0, 255).astype(np.uint8)
-            pillow.fromarray(shown[..., 0] if shown.shape[2:] == (1,) else shown).save(draft / file)
+            pixels = levels.clip(0, 255).astype(np.uint8)
+            pixels = pixels[..., 0] if pixels.shape[2:] == (1,) else pixels
+            pillow.fromarray(pixels).save(draft / file)
         others = table.drop_columns([name])
         csv.write_csv(others.add_column(0, "file", pa.array(names, pa.string())), draft / LABELS)
 
 
 def _image_column(folder: Path, schema: Schema | None) -> tuple[str, ArrayColumn]:
+    """Return the name and the column of the images; raise PrivotError unless there is exactly one."""
     arrays = [] if schema is None else list(schema.images.items())
     if len(arrays) != 1:
         raise PrivotError(
@@ -100,7 +101,7 @@ def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, 
     files = _images_of(folder)
     if others:
         raise PrivotError(
-            f"{folder} says nothing of columns {others}: add {LABELS} with columns "
+            f"{folder} has no columns {others}: add {LABELS} with columns "
             f"{['file', *others]}" + (", or a subfolder a label" if len(others) == 1 else "")
         )
     if not files:
@@ -109,19 +110,20 @@ def _list_files(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, 
 
 
 def _read_labels(folder: Path, others: list[str]) -> tuple[list[Path], dict[str, pa.Array]]:
-    """See `_list_files`, for a folder with `labels.csv`."""
-    listed, wanted = folder / LABELS, ["file", *others]
-    table = read_csv(listed, wanted, COMMA_SEPARATED)
+    """Return image files (n), and the values (n,) of the other columns, as `labels.csv` lists them."""
+    path, wanted = folder / LABELS, ["file", *others]
+    table = read_csv(path, RecordForm(declared=tuple(wanted)))
     if sorted(table.column_names) != sorted(wanted) or not table.num_rows:
         raise PrivotError(
-            f"{listed} has columns {table.column_names} and {table.num_rows} rows: give columns "
+            f"{path} has columns {table.column_names} and {table.num_rows} rows: give columns "
             f"{wanted}, and a row for each image"
         )
     files = [folder / str(file) for file in table.column("file").to_pylist()]
-    repeated = [file for file, n in Counter(file.resolve() for file in files).items() if n > 1]
+    counts = Counter(file.resolve() for file in files)
+    repeated = [file for file, count in counts.items() if count > 1]
     if repeated:
         raise PrivotError(
-            f"{listed} names {repeated[0]} twice, which would report twice: list each image once"
+            f"{path} names {repeated[0]} twice, which would report twice: list each image once"
         )
     return files, {part: table.column(part).combine_chunks() for part in others}
 
@@ -131,11 +133,13 @@ def _visible(path: Path) -> bool:
 
 
 def _images_of(folder: Path) -> list[Path]:
+    """Return the image files directly in a folder, sorted by name."""
     inside = sorted(path for path in folder.iterdir() if path.is_file() and _visible(path))
     return [path for path in inside if path.suffix.lower() in SUFFIXES]
 
 
 def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
+    """Return the pixels of a file, 0 to 255, in the shape that the column declares."""
     pillow = _pillow()
     height, width, channels = (*column.shape, 1)[:3]
     try:
@@ -161,7 +165,7 @@ def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
 
 
 def _wrong_mode(mode: str, channels: int) -> str:
-    """Return the problem of an image whose mode does not have so many 8-bit channels, and the remedy."""
+    """Return what is wrong with an image's mode if `channels` of 8 bits are declared, and the remedy."""
     wanted = _MODES.get(channels, ("",))[0]
     if not wanted:
         return f"cannot fill {channels} channels: use npz or parquet for other than 1, 3 or 4"

@@ -1,29 +1,28 @@
 """Reading of raw records in numbered batches, from files, folders and pipes larger than memory.
 
-`open_records` opens, `sample_rows` samples, `check_records` validates records, which
-`privot.tables.files.RecordBatches` reads.
+`open_records` opens, `sample_rows` samples and `check_records` validates a source of records, which is a
+`privot.tables.files.RecordBatches`.
 
 **Sources.** Parquet is read by `pyarrow.dataset`, CSV by `pyarrow.csv`. A folder contains `.parquet` or
 `.csv`/`.csv.gz` files, all of one kind, at any depth; folders called `key=value` add the column `key`.
 Names that begin with a dot or an underscore are ignored.
 
-**Validation by a schema** reports all problems of the records at once, to their holder, before the
-first report. **Its result is not private**: counts, rows and examples are exact functions of raw
-records. Only validation shows values.
+**Validation by a schema** finds all problems of the records before the first report, for the holder of
+the records. **Its result is not private**: counts, rows and examples are exact functions of raw records.
+Only validation shows raw values.
 
 References:
     Vitter, *Random sampling with a reservoir* (1985); Li, *Reservoir-sampling algorithms of time
     complexity O(n(1 + log(N/n)))* (1994), for the keys of `sample_rows`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import sys
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote
@@ -40,8 +39,8 @@ from privot.schema.columns.raw_values import Problem, RecordError
 from privot.tables.csv_records import (
     COMMA_SEPARATED,
     RecordForm,
-    line_of,
     open_csv_file,
+    place_in_csv,
     read_csv_pieces,
 )
 from privot.tables.files import (
@@ -55,34 +54,36 @@ from privot.tables.files import (
     table_suffix,
 )
 
-_PIECE_VALUES = 2**23  # numbers or texts of Parquet read at once, if rows have many
+_PIECE_VALUES = 2**23  # largest number of values of Parquet that are read at once, approximately
 _IGNORED_PREFIXES = (".", "_")
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a folder's name
-Names = Sequence[str] | None  # of the columns that the schema declares, if there is a schema
 
 
 def open_records(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> RecordBatches:
-    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or `-`: CSV on a pipe."""
-    columns = None if schema is None else schema.table_columns
-    if schema is not None:
-        form = replace(form, unread=schema.unread_columns)
+    """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or standard input (`-`, CSV).
+
+    Raises:
+        PrivotError: for a missing file, an unknown format, or a folder of several formats.
+    """
+    form = form.of(schema)
     if str(path) == "-":
-        return CsvPipe(columns, form)
+        return CsvPipe(form)
     path = Path(path)
     if path.is_dir():
         return _open_folder(path, schema, form)
     suffix = table_suffix(path)
     require_file(path)
     if suffix == ".parquet":
-        return ParquetFiles(path, [path], columns, form)
+        return ParquetFiles(path, [path], form)
     if suffix == ".npz":
         return TableBatches(read_table(path, schema, form), str(path), [path])
-    return CsvFiles(path, [path], columns, form)
+    return CsvFiles(path, [path], form)
 
 
 def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
+    """Open the records of a folder of Parquet or CSV files, or of images."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
         raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
@@ -91,22 +92,21 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":
         raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
-    columns = None if schema is None else schema.table_columns
     reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
-    return reader(path, files, columns, form)
+    return reader(path, files, form)
 
 
 def _is_data(file: Path, folder: Path) -> bool:
-    """Return whether no name from the folder down to the file is to be ignored."""
+    """Return whether no name on the path from the folder to the file has an ignored prefix."""
     return not any(part.startswith(_IGNORED_PREFIXES) for part in file.relative_to(folder).parts)
 
 
 class ParquetFiles(RecordBatches):
     """Records of Parquet files, as one Arrow data set."""
 
-    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
-        self._columns, self._form = columns, form
+        self._form = form
         with reading_parquet(path):
             self._dataset = ds.dataset(
                 [str(file) for file in files],
@@ -136,18 +136,19 @@ class ParquetFiles(RecordBatches):
                     table = next(tables, None)
                 if table is None:
                     break
-                yield first, self._form.select(table, self._columns, self.source)
+                yield first, self._form.select(table, self.source)
                 first += table.num_rows
 
     def _tables(self, group: ds.ParquetFileFragment) -> Iterator[pa.Table]:
-        """Yield a row group in parts, with the data set's columns; scans of data sets read it whole."""
+        """Yield a row group in parts, with the columns of the data set."""
+        # Not by a scan of the data set, which would read the whole row group.
         file = pq.ParquetFile(group.path, pre_buffer=False, buffer_size=2**20)
         keys = ds.get_partition_keys(group.partition_expression)
         (number,) = (part.id for part in group.row_groups)
-        about = file.metadata.row_group(number)
-        values = sum(about.column(i).num_values for i in range(about.num_columns))
+        metadata = file.metadata.row_group(number)
+        values = sum(metadata.column(i).num_values for i in range(metadata.num_columns))
         wanted = self._dataset.schema
-        rows = min(_PIECE_VALUES * about.num_rows // max(values, 1) + 1, BATCH_ROWS)
+        rows = min(_PIECE_VALUES * metadata.num_rows // max(values, 1) + 1, BATCH_ROWS)
         for batch in file.iter_batches(rows, [number], use_threads=False):
             read = dict(zip(batch.schema.names, batch.columns, strict=True))
             read |= {name: pa.repeat(value, len(batch)) for name, value in keys.items()}
@@ -177,10 +178,9 @@ class _HashedInput(io.RawIOBase):
 class CsvPipe(RecordBatches):
     """Records of CSV on standard input."""
 
-    def __init__(self, columns: Names, form: RecordForm) -> None:
+    def __init__(self, form: RecordForm) -> None:
         super().__init__("standard input", "csv")
-        self._columns, self._form = columns, form
-        self._stream = _HashedInput()
+        self._form, self._stream = form, _HashedInput()
 
     def content(self) -> str | None:
         return self._stream.hash.hexdigest()
@@ -188,7 +188,7 @@ class CsvPipe(RecordBatches):
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
         stream = cast(BinaryIO, self._stream)
-        for piece in read_csv_pieces(stream, self.source, self._columns, self._form):
+        for piece in read_csv_pieces(stream, self.source, self._form):
             yield first, piece
             first += piece.num_rows
 
@@ -196,19 +196,18 @@ class CsvPipe(RecordBatches):
 class CsvFiles(RecordBatches):
     """Records of CSV files, read in order."""
 
-    def __init__(self, path: Path, files: list[Path], columns: Names, form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
         super().__init__(str(path), "csv", files)
-        self._path, self._columns, self._form = path, columns, form
+        self._path, self._form = path, form
         self._bytes_read = 0
-        self._first_rows: list[int] = []
+        self._first_rows: list[int] = []  # number of the first row of each file reached so far
 
     def share_read(self) -> float | None:
         return self._bytes_read / (self.num_bytes or 1) if self._first_rows else None
 
     def place(self, row: int) -> str:
-        pairs = zip(self.files, self._first_rows, strict=False)  # of the files that were reached
-        file, first = [pair for pair in pairs if pair[1] <= row][-1]
-        return f"{file}, line {line_of(file, row - first):,}"
+        index = bisect_right(self._first_rows, row) - 1
+        return place_in_csv(self.files[index], row - self._first_rows[index])
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0
@@ -228,11 +227,11 @@ class CsvFiles(RecordBatches):
             self._bytes_read = before
 
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
-        """Yield a file's tables, given the rows and the bytes of the files before it."""
+        """Yield a file's tables, given the numbers of rows and bytes in the files before it."""
         with open(path, "rb") as packed:
             file = open_csv_file(path, packed)
             try:
-                for piece in read_csv_pieces(file, str(path), self._columns, self._form):
+                for piece in read_csv_pieces(file, str(path), self._form):
                     self._bytes_read = before + packed.tell()
                     yield piece
             except RecordError as error:
@@ -240,7 +239,7 @@ class CsvFiles(RecordBatches):
 
 
 def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
-    """Add a column for every `key=value` among the folders between `base` and the file."""
+    """Return the table with a column for every folder `key=value` between `base` and the file."""
     if file == base:
         return piece
     for part in file.relative_to(base).parts[:-1]:
@@ -254,8 +253,11 @@ def _with_partitions(piece: pa.Table, file: Path, base: Path) -> pa.Table:
 def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table, int]:
     """Draw at most `most` rows uniformly without replacement; return (rows in order, total rows).
 
-    This takes one pass over a source that need not fit in memory: every row gets an independent uniform
+    It takes one pass over a source that need not fit in memory: every row gets an independent uniform
     key, and the rows with the smallest keys are the sample, so each set of rows is equally likely.
+
+    Raises:
+        PrivotError: if there are no rows, or a record cannot be read.
     """
     most = require_count("most", most, MOST_ROWS)
     rng = np.random.default_rng(require_seed(seed))
@@ -278,7 +280,7 @@ def sample_rows(records: RecordBatches, most: int, seed: int) -> tuple[pa.Table,
     return sample.combine_chunks(), total
 
 
-_MAX_PLACES, _MAX_LETTERS = 3, 40  # of a finding that is shown
+_MAX_PLACES, _MAX_LETTERS = 3, 40  # number of places, and length of the example, of a finding
 
 
 @dataclass
@@ -287,9 +289,9 @@ class Finding:
 
     Arguments:
         column: Name of the table column.
-        what: Kind of the problem.
+        what: The problem as a predicate, such as `"has no value"`.
         remedy: What to do about it.
-        count: Number of rows that have it.
+        count: Number of rows that have the problem.
         places: Locations of the first of these rows.
         example: Value in the first of these rows.
     """
@@ -302,7 +304,7 @@ class Finding:
     example: str = ""
 
     def add(self, problem: Problem, table: pa.Table, first: int, records: RecordBatches) -> None:
-        """Add the problem's rows in a table of the records that begins with row `first`."""
+        """Add the problem's rows in a table of the records whose first row has number `first`."""
         rows = np.flatnonzero(problem.rows).tolist()
         self.count += len(rows)
         self.example = self.example or _as_one_line(table.column(self.column)[rows[0]])
@@ -312,11 +314,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class RecordCheck:
-    """Result of a validation (**not private**).
+    """Result of the validation of records by a schema (**not private**).
 
     Arguments:
         num_rows: Number of records.
-        findings: All problems for which records would be refused.
+        findings: All problems because of which records would be refused.
         outside: Number of values outside their bounds, which would be clipped, by column.
     """
 
@@ -326,14 +328,14 @@ class RecordCheck:
 
 
 def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
-    """Find everything that the schema does not allow in the records."""
+    """Find all values that the schema does not allow; raise PrivotError for other columns or no rows."""
     findings: dict[tuple[str, str], Finding] = {}
     outside: Counter[str] = Counter()
     num_rows = 0
     for _, table in records.batches():
         schema.check_table(table)
         for name, column in schema.columns.items():
-            problems = column.read(name, table)[1]
+            _, problems = column.read(name, table)
             for problem in problems:
                 new = Finding(problem.column, problem.what, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.what), new)

@@ -1,13 +1,13 @@
-"""Payloads: the drawn integers of a report as bytes, equally many for all reports of a randomizer.
+"""Payloads: the drawn integers of a report as bytes; all payloads of a randomizer have one length.
 
-A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, the highest first. A
-set of w of K cells is w numbers in increasing order, or, where that is shorter, K bits, cell j
-being bit j mod 8 of byte ⌊j/8⌋. A payload holds the joint report, then the split reports:
+A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, the highest first. A set
+of w of K cells is written as w increasing numbers or, if that is shorter, as K bits: cell j is bit
+j mod 8 of byte ⌊j/8⌋. A payload contains the joint report, then the split reports:
 
-- joint: the sheet's number, form · views + view; then its set, followed by zeros up to the width of
-  the longest set of any sheet;
-- split: if k < m of m columns are reported, m bits that mark them, as above; then a field for
-  each column in order, in the layout of its draw (`privot.wire.draws`), or zeros.
+- joint: the number form · views + view of the sheet, which is a pair of a form (a set of columns) and
+  a view (the columns' codings); then its set of cells, and zeros up to the longest set of any sheet;
+- split: if fewer than all m columns are reported, m bits that mark the reported ones, in the order
+  above; then a field for each column, in the layout of its draw (`privot.wire.draws`), or zeros.
 
 So the length of a payload reveals nothing, and payloads are equal if and only if the reports are.
 """
@@ -25,7 +25,7 @@ def number_bytes(bound: int) -> int:
 
 
 def pack_bits(places: list[int], total: int) -> bytes:
-    """Write `total` bits, of which those at `places` are 1."""
+    """Write `total` bits, of which those at `places` are 1; the lowest bit of a byte comes first."""
     bits = bytearray((total + 7) // 8)
     for place in places:
         bits[place // 8] |= 1 << place % 8
@@ -33,7 +33,7 @@ def pack_bits(places: list[int], total: int) -> bytes:
 
 
 class Layout(ABC):
-    """Base of encodings of a draw's answer as bytes; each answer has exactly one encoding.
+    """Base of encodings of a draw's answers as bytes; each answer has exactly one encoding.
 
     Attributes:
         count: Number of integers in an answer.
@@ -61,7 +61,7 @@ class Layout(ABC):
 
 @dataclass(frozen=True)
 class Numbers(Layout):
-    """Numbers 0 … bound−1, at most 2^63, the highest byte first.
+    """`count` numbers 0 … bound−1, at most 2^63, the highest byte first.
 
     >>> Numbers(bound=300, count=2).pack([1, 299]).hex()
     '0001012b'
@@ -90,7 +90,7 @@ class Numbers(Layout):
 
 @dataclass(frozen=True)
 class CellSet(Layout):
-    """A set of cells: increasing numbers, or one bit for each cell if that takes fewer bytes.
+    """A set of `count` of the cells 0 … cells−1: increasing numbers, or bits if these take fewer bytes.
 
     >>> [CellSet(9, 2).pack([0, 8]).hex(), CellSet(9, 3).pack([0, 1, 8]).hex()]
     ['0008', '0301']
@@ -125,7 +125,7 @@ class CellSet(Layout):
 
 @dataclass(frozen=True)
 class SignedIntegers(Layout):
-    """Integers of 64 bits in two's complement."""
+    """`count` integers of 64 bits in two's complement, the highest byte first."""
 
     count: int
 

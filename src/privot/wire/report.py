@@ -49,7 +49,7 @@ class WireError(PrivotError):
     """Error for bytes that are not a valid report.
 
     Arguments:
-        reason: One word by which such errors are counted.
+        reason: One word, by which receivers count errors.
         message: Message with the remedy.
     """
 
@@ -63,13 +63,13 @@ class WireError(PrivotError):
 
 @dataclass(frozen=True)
 class Report:
-    """One report.
+    """A report, as a device sends it.
 
     Arguments:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
         id: 16 random bytes.
-        time: Number of the program's time steps since 1970.
-        payload: Drawn answers as bytes.
+        time: Number of the program's time steps since 1970, below 2^32.
+        payload: Drawn answers as bytes (`privot.wire.payload`).
 
     >>> report = Report(bytes(32), bytes(16), time=0, payload=b"drawn")
     >>> len(report.to_bytes()), Report.from_bytes(report.to_bytes()) == report
@@ -126,7 +126,7 @@ class Report:
 
     @classmethod
     def from_json(cls, fields: object) -> Self:
-        """Read the JSON form; see `from_bytes`."""
+        """Read the JSON form; raise a WireError if the fields are not as specified."""
         if not isinstance(fields, Mapping) or sorted(fields) != sorted(_FIELDS):
             raise WireError(
                 "format", f"a report is no object of {', '.join(_FIELDS)}: send it as specified"
@@ -155,9 +155,9 @@ def write_batch(reports: Iterable[Report | bytes]) -> bytes:
     >>> write_batch([report, report])[:9]
     b'PVTB\x01\x00\x00\x00\x02'
     """
-    parts = [r if isinstance(r, bytes) else r.to_bytes() for r in reports]
-    framed = b"".join(struct.pack(">I", len(part)) + part for part in parts)
-    return batch_head(len(parts)) + framed
+    written = [report if isinstance(report, bytes) else report.to_bytes() for report in reports]
+    framed = b"".join(struct.pack(">I", len(data)) + data for data in written)
+    return batch_head(len(written)) + framed
 
 
 def batch_head(count: int) -> bytes:
@@ -207,7 +207,7 @@ def _base64(text: object) -> bytes:
         data = base64.b64decode(text, validate=True)  # type: ignore[arg-type]  # refused below
     except (binascii.Error, TypeError, ValueError):
         raise WireError("format", _BAD_TEXT) from None
-    # Unused bits after the last byte must be 0: they could mark a report.
+    # Unused bits after the last byte must be 0, because others could mark a report.
     if base64.b64encode(data).decode() != text:
         raise WireError("format", _BAD_TEXT)
     return data

@@ -48,7 +48,7 @@ def test_other_lines_are_refused_by_examples(line):
 
 
 def test_an_option_says_its_value():
-    with pytest.raises(PrivotError, match="'bins' says no value: write bins=VALUE"):
+    with pytest.raises(PrivotError, match="'bins' has no value: write bins=VALUE"):
         read_declaration("x:int[0,9]:bins")
 
 

@@ -52,8 +52,8 @@ from privot.local.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import IdSample
+from privot.schema.columns.column import RANGE
 from privot.schema.domains import Array, from_unit
-from privot.schema.sampling import RANGE
 
 REACHES = (np.inf, 25.0, 12.0, 6.0, 3.0, 1.5, 0.7, 0.0)  # h, in mean distances between waves
 _MIN_WEIGHT = 1e-3  # least weight of a wave; smaller weights are set to 0

@@ -1,1 +1,1 @@
-"""Columns: what one part of a record may be, and how its values are read."""
+"""Columns: the values that one part of a record may have, and how they are read and reported."""

@@ -1,22 +1,20 @@
 """Alphabets: the finitely many codes by which a column of a table is reported, and codings of numbers.
 
-A joint report names *cells*, so every column of a table needs finitely many codes $0 … K−1$:
+A joint report is on the cells of several columns' product, so each column needs codes $0 … K−1$:
 
 - each category has a code, and an optional category (`other`) stands for all unlisted values;
 - numbers and dates fall into **public bins** $[e_i, e_{i+1})$, the last one closed. A value that many
-  people share exactly ("40 hours") should have a code of its own, a *spike*; otherwise a decoded sample
-  spreads it over its bin;
-- a column that may be missing has one more code, the last.
+  people share exactly ("40 hours") should have a code of its own, a *spike*; otherwise decoded samples
+  spread it over its bin;
+- a column whose values may be missing has one more code, the last.
 
 Bins are declared or follow from the bounds (`privot.schema.columns.edges`); they are never computed from
 data. Joint reports may use further alphabets of a number, its codings (`standard_codings`). A report
 does not distinguish the values of a bin, so a decoded number is uniform over its bin: over an interval,
-or over its integers except spikes.
+or over the integers in it that are no spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
-
-from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
@@ -37,10 +35,10 @@ Codes = NDArray[np.int64]
 MISSING = "(missing)"
 
 NUM_CODINGS = 8
-_NUM_EQUAL = NUM_CODINGS // 2  # codings with equal bins on a linear scale; the others are geometric
-_NUM_EDGES = 10  # inner edges of a geometric coding
-_DIGITS = 2  # edges are rounded to so many digits after the first one of their bins' width
-# (Ratio r, offset) of geometric codings: edges are at distances width · r^−(offset + k), k = 0, 1, …
+_NUM_EQUAL = NUM_CODINGS // 2  # number of codings with equal bins; the others are geometric
+_NUM_EDGES = 10  # number of inner edges of a geometric coding
+_DIGITS = 2  # edges are rounded to this many digits more than the first of their bins' width
+# (Ratio r, offset) of geometric codings: edges have the distances width · r^−(offset + k), k = 0, 1, …
 # Offsets differ, so that edges of different codings do not coincide.
 _AT_BOUNDS = ((2.0, 0.33), (3.0, 0.6))
 _AT_ZERO = ((3.0, 0.33), (4.0, 0.75))
@@ -54,7 +52,7 @@ class Alphabet(ABC):
 
     @property
     def centers(self) -> Array | None:
-        """Mean decoded number (K,) of every code; None for categories."""
+        """Number (K,) for each code: the middle of a bin, or a spike; None without numbers."""
         return None
 
     @property
@@ -75,7 +73,7 @@ class Alphabet(ABC):
 
 @dataclass(frozen=True)
 class Categories(Alphabet):
-    """Alphabet of named values, with a code for a missing value if the column is nullable.
+    """Alphabet of named values, and of the missing value if the column is nullable.
 
     Arguments:
         names: Listed values.
@@ -94,18 +92,17 @@ class Categories(Alphabet):
     def __post_init__(self) -> None:
         if self.nullable and MISSING in self.names:
             raise PrivotError(
-                f"categories have {MISSING!r}, which is what a missing value is called: rename it"
+                f"categories have {MISSING!r}, which is the label of a missing value: rename it"
             )
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names, and a label for the missing value."""
         return self.names + (MISSING,) * self.nullable
 
 
 @dataclass(frozen=True)
 class Bins(Alphabet):
-    """Alphabet of bins, spikes, and a code for a missing number if the column is nullable.
+    """Alphabet of bins and spikes of a number, and of the missing value if the column is nullable.
 
     Arguments:
         edges: Increasing numbers e_0 < … < e_n. The outer two are the bounds; for integers, the last
@@ -120,6 +117,9 @@ class Bins(Alphabet):
         ('1 to 20', '21 to 39', '41 to 99', '40')
         >>> hours.encode(np.array([20.0, 40.0, 41.0, 250.0])).tolist()
         [0, 3, 2, 2]
+
+    Raises:
+        PrivotError: for edges or spikes out of order, spikes out of bounds, or bins without integers.
     """
 
     edges: tuple[float, ...]
@@ -130,16 +130,16 @@ class Bins(Alphabet):
     def __post_init__(self) -> None:
         if len(self.edges) < 2 or (np.diff(self.edges) <= 0).any():
             raise PrivotError(f"bins {list(self.edges)} do not increase: give edges in order")
-        outside = [s for s in self.spikes if not self.edges[0] <= s <= self._largest]
+        outside = any(not self.edges[0] <= spike <= self._largest for spike in self.spikes)
         if outside or sorted(set(self.spikes)) != list(self.spikes):
             raise PrivotError(
                 f"spikes {list(self.spikes)} must increase and lie within the bounds: "
                 "correct them, or the bounds"
             )
         if self.integer:
-            odd = [value for value in (*self.edges, *self.spikes) if value != round(value)]
-            if odd:
-                raise PrivotError(f"bins or spikes {odd} of an integer column: give integers")
+            fractions = [value for value in (*self.edges, *self.spikes) if value != round(value)]
+            if fractions:
+                raise PrivotError(f"bins or spikes {fractions} of an integer column: give integers")
             empty = np.flatnonzero(self._integers <= 0)
             if empty.size:
                 low, high = self.edges[empty[0]], self.edges[empty[0] + 1] - 1
@@ -160,18 +160,16 @@ class Bins(Alphabet):
 
     @property
     def size(self) -> int:
-        """Number of codes K."""
         return self.num_bins + len(self.spikes) + self.nullable
 
     @cached_property
     def _integers(self) -> NDArray[np.int64]:
-        """Number of integers of each bin that are not spikes."""
+        """Number of integers in each bin that are not spikes (n,)."""
         num_spikes = np.histogram(np.asarray(self.spikes), bins=self.edges)[0]
         return np.asarray(np.diff(self.edges) - num_spikes).astype(np.int64)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels (K,) of all codes."""
         if self.integer:
             return self.labels_by(exact_text)
         bins = [f"[{low}, {high})" for low, high in pairwise(short_edges(self.edges))]
@@ -179,7 +177,7 @@ class Bins(Alphabet):
         return (*bins, *map(exact_text, self.spikes)) + (MISSING,) * self.nullable
 
     def labels_by(self, text: Callable[[float], str]) -> tuple[str, ...]:
-        """Return labels (K,) of bins of integers, by `text` of the first and last integer of a bin."""
+        """Return labels (K,) of integers, written by `text`: each bin by its first and last one."""
         bins = []
         for low, high in pairwise(self.edges):
             first, last = low, high - 1
@@ -192,7 +190,7 @@ class Bins(Alphabet):
 
     @cached_property
     def centers(self) -> Array:
-        """Mean decoded number (K,) of every code; NaN for the missing value."""
+        """Middles of the bins, and spikes (K,); NaN for the missing value."""
         middle = (np.asarray(self.edges[:-1]) + np.asarray(self.edges[1:]) - self.integer) / 2
         return np.concatenate([middle, self.spikes, [np.nan] * self.nullable])
 
@@ -224,7 +222,7 @@ class Bins(Alphabet):
         if self.integer:
             numbers = edges[binned] + np.floor(uniform * self._integers[binned])
             for spike in self.spikes:
-                # So far `numbers` count the integers that are no spikes: step over each spike in turn.
+                # `numbers` may count only integers that are no spikes, so skip each spike in turn.
                 numbers += (edges[binned] <= spike) & (spike <= numbers)
         else:
             numbers = edges[binned] + uniform * (edges[binned + 1] - edges[binned])
@@ -236,7 +234,7 @@ class Bins(Alphabet):
 
 
 def num_fine_bins(log: bool) -> int:
-    """Return the number of equal bins whose unions are the bins of all codings of equal bins."""
+    """Return the number of equal bins of which the bins of all codings with equal bins are unions."""
     return DEFAULT_BINS * (NUM_CODINGS if log else _NUM_EQUAL)
 
 
@@ -245,17 +243,17 @@ def standard_codings(
 ) -> tuple[Bins, ...]:
     """Return the codings of a number without declared bins; the first is its alphabet of ten equal bins.
 
-    Joint reports use one of eight **codings** of 10 to 12 bins, chosen by public coins
-    (`privot.randomizer.reports.joint`). Besides the alphabet, three have equal bins shifted by
-    a quarter, a half and three quarters of a bin, so that together they have the resolution of
-    forty bins. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
+    A joint report uses one of eight **codings** of 10 to 12 bins, drawn at random and published
+    (`privot.randomizer.reports.joint`). Besides the alphabet, three have equal bins shifted by a
+    quarter, a half and three quarters of a bin, so that together they have the resolution of forty
+    bins. Four are geometric, with edges at distances $s, s/r, s/r^2, …$ from
 
     - the low bound, with r = 2 and 3, and the high bound, with r = 2 and 3; or
     - if 0 lies strictly within the bounds: the low and the high bound with r = 2, and 0, on both
       sides, with r = 3 and 4.
 
     Geometric codings resolve a mass at a bound or at 0, and distributions a hundred times narrower than
-    the bounds. The bounds, or 0, of integers have own bins.
+    the bounds. An integer that is the bound, or 0, has a bin of its own.
 
     On a log scale, all eight codings have bins equal in ln x, shifted by an eighth of a bin each.
 
@@ -266,9 +264,9 @@ def standard_codings(
 
     Arguments:
         alphabet: Alphabet of ten equal bins.
-        fine: Edges of `num_fine_bins` equal bins, or of as many bins as there are integers.
+        fine: Edges of `num_fine_bins` equal bins, or of a bin for each integer if these are fewer.
         log: Whether bins are equal in ln x.
-        zero: Whether edges are dense around 0, if it lies within the bounds.
+        zero: Whether edges are dense around 0, if it lies strictly within the bounds.
 
     Examples:
         >>> tens = [10.0 * k for k in range(11)]
@@ -299,15 +297,16 @@ def _geometric_edges(alphabet: Bins, zero: bool) -> Iterator[list[float]]:
     """Yield the inner edges of codings that are dense near a bound, or near 0."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
     zero_inside = zero and low < 0 < high - alphabet.integer
-    one = [1.0] if alphabet.integer else []  # a bin for the bound, or 0, alone
+    unit = [1.0] if alphabet.integer else []  # the bound, or 0, has a bin of its own
     for ratio, offset in _AT_BOUNDS[:1] if zero_inside else _AT_BOUNDS:
-        distances = one + _distances(high - low, ratio, offset, alphabet.integer)
+        distances = unit + _distances(high - low, ratio, offset, alphabet.integer)
         yield [low + distance for distance in distances]
         yield [high - distance for distance in distances]
     for ratio, offset in _AT_ZERO if zero_inside else ():
         distances = _distances(max(-low, high), ratio, offset, alphabet.integer)
-        both_sides = [e for distance in distances for e in (distance, -distance) if low < e < high]
-        yield [0.0, *one, *both_sides[: _NUM_EDGES - 1]]
+        mirrored = [edge for distance in distances for edge in (distance, -distance)]
+        inside = [edge for edge in mirrored if low < edge < high]
+        yield [0.0, *unit, *inside[: _NUM_EDGES - 1]]
 
 
 def _distances(width: float, ratio: float, offset: float, integer: bool) -> list[float]:
@@ -318,7 +317,7 @@ def _distances(width: float, ratio: float, offset: float, integer: bool) -> list
 
 
 def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
-    """Return bins with these inner edges, rounded to few digits, and the alphabet's spikes."""
+    """Return bins with the given inner edges, rounded to few digits, and the alphabet's spikes."""
     low, high = alphabet.edges[0], alphabet.edges[-1]
     edges = sorted({low, high, *(edge for edge in inner if low < edge < high)})
     if alphabet.integer:
@@ -335,7 +334,7 @@ def _coding(alphabet: Bins, inner: Iterable[float]) -> Bins:
 
 
 def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
-    """Return the a atoms of c codings with the same spikes, and each atom's code in each coding (c, a).
+    """Return (the atoms of c codings with the same spikes, the codes (c, a) of the a atoms in each).
 
     Examples:
         >>> atoms, codes = refine([Bins((0.0, 4.0, 8.0)), Bins((0.0, 2.0, 6.0, 8.0))])
@@ -352,6 +351,6 @@ def refine(codings: Sequence[Bins]) -> tuple[Bins, Codes]:
     others = np.arange(atoms.size - atoms.num_bins)  # spikes, and the missing value
     codes = []
     for bins in codings:
-        of_bins = np.searchsorted(bins.edges, edges[:-1], side="right") - 1
-        codes.append(np.concatenate([of_bins, bins.num_bins + others]))
+        bin_codes = np.searchsorted(bins.edges, edges[:-1], side="right") - 1
+        codes.append(np.concatenate([bin_codes, bins.num_bins + others]))
     return atoms, np.stack(codes)

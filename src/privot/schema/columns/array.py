@@ -4,11 +4,9 @@ Raw pixels lie between two public bounds. In unit coordinates the bounds are −
 deviations of noise are in these units, as in the literature.
 
 In a table, images are one column of tensors, whose type includes the shape: Arrow's canonical extension
-type (`arrow.fixed_shape_tensor`), which Parquet preserves. Plain lists of as many numbers are read, too.
-Any other shape is refused, not reordered: images with swapped axes would raise no error later.
+type (`arrow.fixed_shape_tensor`), which Parquet preserves. Plain lists of the same number of values are
+read, too. Any other shape is refused, because images with swapped axes would raise no error later.
 """
-
-from __future__ import annotations
 
 import math
 from functools import cached_property
@@ -20,27 +18,28 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.column import Bounds, PointColumn
+from privot.schema.columns.column import Bounds, PointColumn, TableColumns
 from privot.schema.columns.raw_values import Problem
 from privot.schema.domains import Array, Box
 from privot.schema.images import ImageDomain, check_shape
 
 Images = NDArray[np.float32]
 Values = NDArray[Any]
-_CHUNK = 2048  # images moved at once
+_CHUNK = 2048  # number of images that are moved at once
 
 
 class Augment(BaseModel):
     r"""Random shifts, rotations, stretches and shears of sampled images; size 0 means none.
 
-    Pixel p of a moved image, relative to the middle, has the value of the sampled image at
+    The pixel of a moved image at position p (column, row), relative to the middle, has the value of the
+    sampled image at
 
     $$ \begin{pmatrix} \cos θ / (1 + z) & a − \sin θ \\ \sin θ & \cos θ / (1 + z') \end{pmatrix} p
        + t , $$
 
-    with θ, z, z′, a and both coordinates of t uniform between minus and plus the declared size, by
-    bilinear interpolation; outside of the image the nearest pixel counts. Values are averages of the
-    image's pixels, so they respect the bounds.
+    by bilinear interpolation; outside the image, the value of the nearest pixel is used. The rotation θ,
+    the stretches z and z′, the shear a and both coordinates of the shift t are uniform between minus and
+    plus the declared size. Values are averages of the image's pixels, so they respect the bounds.
 
     **Privacy review.** Adjacency: any two records. The sizes are public, written by hand. Movements are
     applied to samples of a model, never to records: no report, sum or slice depends on them, and a moved
@@ -57,7 +56,7 @@ class Augment(BaseModel):
         shear: Largest shear, in pixels across for each pixel from the middle down.
 
     Raises:
-        PrivotError: if one is negative or above its limit, or all are 0.
+        PrivotError: if a size is negative or above its limit, or all are 0.
 
     Examples:
         >>> images = np.zeros((3, 8, 8), np.float32)
@@ -81,41 +80,42 @@ class Augment(BaseModel):
         return np.concatenate(parts) if parts else images
 
     def _moved(self, images: Images, rng: np.random.Generator) -> Images:
-        def within(most: float) -> Images:
-            """Return a number for each image (n, 1), uniform from −most to most."""
+        """Return images, each moved at random, all at once."""
+
+        def draw(most: float) -> Images:
+            """Draw a number for each image (n, 1), uniform from −most to most."""
             return rng.uniform(-most, most, (len(images), 1)).astype(np.float32)
 
-        turn = within(math.radians(self.turn))
+        angle = draw(math.radians(self.turn))
         height, width = images.shape[1:3]
-        middle = (height - 1) / 2, (width - 1) / 2
-        down, across = (
-            (grid.ravel() - half).astype(np.float32)
-            for grid, half in zip(np.indices((height, width)), middle, strict=True)
-        )
-        columns = np.cos(turn) / (1 + within(self.stretch)) * across
-        columns += (within(self.shear) - np.sin(turn)) * down + within(self.shift)
-        rows = np.cos(turn) / (1 + within(self.stretch)) * down
-        rows += np.sin(turn) * across + within(self.shift)
-        moved = interpolate(images, rows + middle[0], columns + middle[1])
+        middle_row, middle_column = (height - 1) / 2, (width - 1) / 2
+        grid_rows, grid_columns = np.indices((height, width))
+        down = (grid_rows.ravel() - middle_row).astype(np.float32)
+        across = (grid_columns.ravel() - middle_column).astype(np.float32)
+        columns = np.cos(angle) / (1 + draw(self.stretch)) * across
+        columns += (draw(self.shear) - np.sin(angle)) * down + draw(self.shift)
+        rows = np.cos(angle) / (1 + draw(self.stretch)) * down
+        rows += np.sin(angle) * across + draw(self.shift)
+        moved = interpolate(images, rows + middle_row, columns + middle_column)
         return moved.astype(images.dtype).reshape(images.shape)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        for name, value in given.items():
+        sizes = {name: getattr(self, name) for name in type(self).model_fields}
+        for name, size in sizes.items():
             most = {"shift": math.inf, "turn": 180.0}.get(name, 0.9)
-            if not 0 <= value <= most:
+            if not 0 <= size <= most:
                 remedy = "a positive number" if most == math.inf else f"a number from 0 to {most:g}"
-                raise PrivotError(f"augment {name} {value:g}: give {remedy}")
-        if not any(given.values()):
-            raise PrivotError(f"augment moves nothing: give one of {', '.join(given)}")
+                raise PrivotError(f"augment {name} {size:g}: give {remedy}")
+        if not any(sizes.values()):
+            raise PrivotError(f"augment moves nothing: give one of {', '.join(sizes)}")
         return self
 
 
 def interpolate(images: Values, rows: Values, columns: Values) -> Values:
-    """Return values (n, k, c) of images (n, height, width[, c]), bilinear at rows and columns (n, k).
+    """Interpolate images (n, height, width[, c]) bilinearly at k positions each; return (n, k, c).
 
-    Rows and columns beyond an image count as those at its edge.
+    The positions have real-valued `rows` and `columns` (n, k), which are clipped to the image.
     """
     count, height, width = images.shape[:3]
     rows, columns = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
@@ -132,16 +132,16 @@ def interpolate(images: Values, rows: Values, columns: Values) -> Values:
 
 
 class ArrayColumn(PointColumn):
-    """An image of a public shape, whose pixels lie between two public bounds.
+    """Column of images of a public shape, whose pixels lie between two public bounds.
 
     Arguments:
         shape: `[height, width]` or `[height, width, channels]`.
         bounds: Darkest and brightest value of a raw pixel, for example `[0, 255]`.
-        radius: Largest distance from the center, in units where pixels lie in [−1, 1]; images farther
-            away are projected. No limit by default.
+        radius: Largest distance R from the center, in unit coordinates; images farther away are
+            projected. No limit by default.
         norm: Norm of that distance, 1 or 2.
-        center: `"middle"` (all gray) or `"lower"` (the darkest image, for images such as pen strokes:
-            then images of length R are √2·R apart instead of 2R).
+        center: `"middle"` (all gray), or `"lower"` (the darkest image) for images such as pen strokes,
+            whose diameter is then √2·R instead of 2R.
         transform: `"pixels"`, or `"dct"` for orthonormal cosine coefficients.
         low_pass: Public number of lowest frequencies retained along each axis; needs `"dct"`.
         augment: Random movements of sampled images; never applied to private ones.
@@ -164,13 +164,12 @@ class ArrayColumn(PointColumn):
     low_pass: int | None = None
     augment: Augment | None = None
 
-    # Images cannot be missing: a flag would need a share of the budget.
+    # Images cannot be missing, because reporting whether one is would need a share of ε.
     nullable: Literal[False] = False
 
     @cached_property
     def domain(self) -> ImageDomain:
-        """The set of encoded images."""
-        check_shape(self.shape)
+        """Set of the encoded images."""
         low_pass = None
         if self.transform == "dct":
             height, width = self.shape[:2]
@@ -179,7 +178,6 @@ class ArrayColumn(PointColumn):
 
     @property
     def image_shape(self) -> tuple[int, ...]:
-        """Declared shape."""
         return self.shape
 
     def to_unit_pixels(self, raw: NDArray[np.generic]) -> Array:
@@ -198,7 +196,9 @@ class ArrayColumn(PointColumn):
         return (low + high) / 2 + (high - low) / 2 * units
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[np.generic], list[Problem]]:
-        """Return raw pixels (n, N), in the order height, width, channels; missing images are dropped.
+        """Return (raw pixels (n, N), in the order height, width, channels; all problems).
+
+        Missing images are left out.
 
         Raises:
             PrivotError: for images of another shape, or without numbers.
@@ -234,15 +234,18 @@ class ArrayColumn(PointColumn):
     def encode_units(self, name: str, table: pa.Table) -> Array:
         return self.encode_points(name, table)
 
-    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def decode_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_pixels(name, self.domain.decode(points))
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_points(name, points)
 
-    def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> dict[str, pa.Array]:
+    def decode_pixels(self, name: str, pixels: NDArray[np.floating]) -> TableColumns:
         """Return the table column of images (n, N) in unit pixels, clipped to the bounds."""
-        raw = self.from_unit_pixels(pixels)
+        return self._write_pixels(name, self.from_unit_pixels(pixels))
+
+    def _write_pixels(self, name: str, raw: NDArray[np.floating]) -> TableColumns:
+        """Return the table column of raw pixels (n, N)."""
         return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
 
     def augmented(self, name: str, table: pa.Table, rng: np.random.Generator) -> pa.Table:
@@ -258,9 +261,8 @@ class ArrayColumn(PointColumn):
         moved = np.abs(self.domain.encode(units) - self.domain.transform(units)) > 1e-9
         return int(moved.any(axis=1).sum())
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        raw = self._raw_pixels(self.domain.decode(units))
-        return {name: tensor_array(raw.reshape(len(raw), *self.shape))}
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
+        return self._write_pixels(name, self._raw_pixels(self.domain.decode(units)))
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -309,9 +311,9 @@ def _pixel_rows(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[
     """Return the numbers (n, N) of lists; raise PrivotError unless all have the wanted N."""
     size, flat = int(np.prod(wanted)), lists.flatten()
     if len(flat) != size * len(lists) or not pa.types.is_fixed_size_list(lists.type):
-        widths = np.asarray(lists.value_lengths())
-        if (widths != size).any():
-            raise PrivotError(_shape_message(name, (int(widths[widths != size][0]),), wanted))
+        lengths = np.asarray(lists.value_lengths())
+        if (lengths != size).any():
+            raise PrivotError(_shape_message(name, (int(lengths[lengths != size][0]),), wanted))
     kind = flat.type
     if flat.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise PrivotError(f"column {name!r} has pixels of type {kind}: give numbers only")
@@ -319,7 +321,7 @@ def _pixel_rows(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[
 
 
 def _same_shape(actual: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Return whether two shapes are equal; a single channel may be omitted in either."""
+    """Return whether two shapes are equal, where either may omit a single channel."""
     return actual == wanted or (*actual, 1) == wanted or actual == (*wanted, 1)
 
 

@@ -1,31 +1,28 @@
 """Columns with a public list of values: categories and booleans."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.random import Generator
 from pydantic import model_validator
 
 from privot.core.errors import PrivotError
 from privot.schema.columns import raw_values
 from privot.schema.columns.alphabet import Categories, Codes
-from privot.schema.columns.column import CodedColumn
+from privot.schema.columns.column import CodedColumn, TableColumns
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
-_UNLISTED = "\uffff unlisted"
+_UNLISTED = "\uffff unlisted"  # a made-up text that is on no list
 
 
 class _ListedColumn(CodedColumn):
     """Base of columns with a public list of values."""
-
-    ignores_case: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -33,30 +30,31 @@ class _ListedColumn(CodedColumn):
         """Listed values, and the missing value."""
 
     @property
-    @abstractmethod
     def _values(self) -> pa.Array:
         """Table value (K,) of each code; null for the missing value."""
+        return pa.array([*self.alphabet.names, None], pa.string())
+
+    @cached_property
+    def _codes(self) -> Mapping[str, int]:
+        """Code of every text that a table may contain."""
+        return {name: code for code, name in enumerate(self.alphabet.names)}
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        (listed,), other = codings, self.alphabet.other
-        place = None if other is None else listed.names.index(other)
-        how = {"take": "category", "columns": [name], "values": list(listed.names)}
-        return how | {"other": place, "missing": listed.missing}
-
-    @property
-    @abstractmethod
-    def _codes(self) -> Mapping[str, int]:
-        """Code of every listed text."""
+        names, other = self.alphabet.names, self.alphabet.other
+        other_code = None if other is None else names.index(other)
+        encoding = {"take": "category", "columns": [name], "values": list(names)}
+        return encoding | {"other": other_code, "missing": self.alphabet.missing}
 
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[raw_values.Problem]]:
-        """See `Column`: codes (n,)."""
+        """Return (codes (n,), all problems of the raw values)."""
         values, last = table.column(name), self.alphabet.size - 1
-        if self.in_rules == "truth" and values.type == pa.bool_():  # codes, which need no texts
+        is_truth = self.in_rules == "truth"
+        if is_truth and values.type == pa.bool_():  # truth values are codes already
             codes = values.cast(pa.int8()).fill_null(last).to_numpy().astype(np.int64)
             absent = np.asarray(values.is_null())
             return codes, raw_values.missing_values(absent, self.nullable, name, [])
         texts, problems = raw_values.read_texts(values, name)
-        if self.ignores_case:
+        if is_truth:
             texts = pc.utf8_lower(texts)
         names, other = self.alphabet.names, self.alphabet.other
         places = raw_values.find_texts(texts, self._codes)
@@ -70,14 +68,12 @@ class _ListedColumn(CodedColumn):
             codes[unlisted] = names.index(other)
         return codes, problems + raw_values.missing_values(absent, self.nullable, name, problems)
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         return {name: self._values.take(pa.array(codes))}
 
 
 class CategoricalColumn(_ListedColumn):
-    """Column whose values are of a public list of categories.
+    """Column whose values are categories of a public list.
 
     Arguments:
         categories: Public list of categories.
@@ -100,26 +96,17 @@ class CategoricalColumn(_ListedColumn):
     @cached_property
     def alphabet(self) -> Categories:
         """The categories, `other`, and the missing value."""
-        more = () if self.other is None or self.other in self.categories else (self.other,)
-        return Categories(self.categories + more, self.other, self.nullable)
+        others = () if self.other is None else (self.other,)
+        names = tuple(dict.fromkeys(self.categories + others))
+        return Categories(names, self.other, self.nullable)
 
-    @property
-    def _values(self) -> pa.Array:
-        return pa.array([*self.alphabet.names, None], pa.string())
-
-    @cached_property
-    def _codes(self) -> Mapping[str, int]:
-        return {category: code for code, category in enumerate(self.alphabet.names)}
-
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of the rows coded `other` get an unlisted text."""
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
+        """See `CodedColumn`; half of the rows with the code of `other` get an unlisted text."""
         outside = rng.random(len(codes)) < 0.5
         listed = self.decode_codes(name, codes, rng)
         if self.other is None:
             return listed
-        unlisted = outside & (codes == self.alphabet.names.index(self.other))
+        unlisted = outside & (codes == self._codes[self.other])
         return {name: pa.array(np.where(unlisted, _UNLISTED, listed[name].to_pylist()))}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
@@ -127,26 +114,26 @@ class CategoricalColumn(_ListedColumn):
         codes = self.encode_codes(name, drawn)
         if self.other is None or not len(codes):
             return self
-        shares = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
-        listed = [each for each in self.categories if each != self.other]
-        most = max(listed, key=lambda each: shares[self._codes[each]])
-        frequent = {each for each in self.categories if shares[self._codes[each]] >= rarest}
-        retained = [each for each in self.categories if each in frequent | {self.other, most}]
-        return self.model_validate(self.model_dump() | {"categories": tuple(retained)})
+        frequencies = np.bincount(codes, minlength=self.alphabet.size) / len(codes)
+        shares = {category: frequencies[self._codes[category]] for category in self.categories}
+        retained = {category for category, share in shares.items() if share >= rarest}
+        retained.add(max((c for c in shares if c != self.other), key=shares.__getitem__))
+        retained.add(self.other)
+        categories = tuple(category for category in self.categories if category in retained)
+        return self.model_validate(self.model_dump() | {"categories": categories})
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: the union of all lists, and an unlisted text."""
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
+        """Return the categories of all declarations, an unlisted text, and the missing value."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
-        for listed in lists:
-            unlisted = [value for value in names if value not in listed.names]
-            if listed.other is None and (unlisted or any(each.other for each in lists)):
-                raise PrivotError(
-                    f"column {name!r} lists other categories in another release, and one of the two has "
-                    "no `other` for them, so that some people could not report: fit the releases apart"
-                )
-        more = [_UNLISTED] * (self.other is not None)
-        return {name: pa.array([*names, *more, *[None] * self.nullable], pa.string())}
+        some_refuse = any(listed.other is None for listed in lists)  # values that they do not list
+        if some_refuse and any(listed.other or {*names} - {*listed.names} for listed in lists):
+            raise PrivotError(
+                f"column {name!r} lists other categories in another release, and one of the two has "
+                "no `other` for them, so that some people could not report: fit the releases apart"
+            )
+        unlisted = [_UNLISTED] * (self.other is not None)
+        return {name: pa.array([*names, *unlisted, *[None] * self.nullable], pa.string())}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -171,7 +158,6 @@ class BooleanColumn(_ListedColumn):
     kind: Literal["boolean"]
 
     in_rules = "truth"
-    ignores_case: ClassVar[bool] = True
 
     @cached_property
     def alphabet(self) -> Categories:
@@ -179,11 +165,10 @@ class BooleanColumn(_ListedColumn):
         return Categories(("false", "true"), None, self.nullable)
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
-        (answers,) = codings
-        return {"take": "boolean", "columns": [name], "missing": answers.missing}
+        return {"take": "boolean", "columns": [name], "missing": self.alphabet.missing}
 
     def find_code(self, name: str, value: object) -> int:
-        """See `CodedColumn`; the value may be True or False."""
+        """See `CodedColumn`; True and False may be given instead of their labels."""
         return super().find_code(name, str(value).lower() if isinstance(value, bool) else value)
 
     @property

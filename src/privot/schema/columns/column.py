@@ -1,7 +1,7 @@
 """Columns: public declarations of the values that one part of a record may have.
 
-A column declares which table columns it covers and which values they may contain. Its fields are
-never computed from data, since bounds, bins, categories and radii computed from data would leak.
+A column declares which columns of a table it covers and which values they may contain. Its fields are
+never computed from data, since bounds, bins, categories or radii computed from data would leak.
 
 A column can be reported in one or both of two ways, by its kind:
 
@@ -11,14 +11,13 @@ A column can be reported in one or both of two ways, by its kind:
 A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
 [`CodedColumn`][privot.schema.columns.column.CodedColumn] or both, and declares its name as
 `kind: Literal["…"]`; from then on schemas may use it. Other packages look at a column's `domain`,
-`alphabet` and `image_shape`, never at its kind.
+`alphabet` and `image_shape`, never at its kind. The methods take the `name` by which the schema calls
+the column, which the column itself does not hold.
 
-Encoding runs on the device: it reads raw values, refuses values that the schema does not allow by an
-error that names the column and the row, and stores nothing. Decoding is for sampled records: it restores
+Encoding runs on the device. It reads raw values and stores nothing; a value that the schema does not
+allow raises an error that names the column and the row. Decoding is for sampled records: it restores
 types, categories, integers, dates, missing values and bounds.
 """
-
-from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pyarrow as pa
+from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
@@ -37,10 +37,12 @@ from privot.schema.columns.raw_values import Problem, refuse
 from privot.schema.domains import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
+TableColumns = dict[str, pa.Array]  # by name
+RANGE = ".."  # between the ends of a range in a condition, as in "30..40"
 
 
 class Column(BaseModel):
-    """Base of all kinds of columns: frozen pydantic models without unknown fields.
+    """Base of all kinds of columns: frozen pydantic models that refuse unknown fields.
 
     Arguments:
         nullable: Whether a value may be missing.
@@ -52,17 +54,16 @@ class Column(BaseModel):
     nullable: bool = False
     kind: str
 
-    kinds: ClassVar[dict[str, type[Column]]] = {}  # all kinds, by name
-    # If not reported, it is generated for samples and never read on a device.
+    kinds: ClassVar[dict[str, "type[Column]"]] = {}  # all kinds, by name
+    # Whether devices report it; other columns are generated for samples and never read.
     reported: ClassVar[bool] = True
     # Type of its values in rules; None if rules cannot name it.
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
-    # Whether it is one number or date, reported as a point or as the code of a bin.
-    is_number: ClassVar[bool] = False
+    is_number: ClassVar[bool] = False  # whether a value is one number or date (`NumberColumn`)
 
     def __eq__(self, other: object) -> bool:
-        """Compare what is declared, not what was computed from it since."""
+        """Compare the declared fields, not cached properties."""
         return type(self) is type(other) and all(
             getattr(self, name) == getattr(other, name) for name in type(self).model_fields
         )
@@ -73,8 +74,8 @@ class Column(BaseModel):
             register_kind(Column.kinds, kind, cls, "column")
 
     @classmethod
-    def of_kind(cls, fields: Any) -> Column:
-        """Build a column of the kind that the plain values `fields` name."""
+    def of_kind(cls, fields: Any) -> "Column":
+        """Build a column from plain values by name, of which `kind` names its kind."""
         if isinstance(fields, Column):
             return fields
         if not isinstance(fields, Mapping):
@@ -97,21 +98,21 @@ class Column(BaseModel):
 
     @property
     def declares_codes(self) -> bool:
-        """Whether the schema declares its codes, instead of using default ones."""
+        """Whether the schema declares its codes, instead of using default bins."""
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return a device's program for codes in these alphabets (`privot.device.device`), or None."""
+        """Return how a device's program (`privot.device.device`) encodes codes of codings, or None."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return a device's program for its unit coordinates; None if there is none."""
+        """Return how a device's program encodes unit coordinates, or None."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
         columns = list(self.table_columns(name))
-        how = {"take": "point", "columns": columns, "domain": domain.program}
-        return how | {"nullable": self.nullable}
+        encoding = {"take": "point", "columns": columns, "domain": domain.program}
+        return encoding | {"nullable": self.nullable}
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
@@ -123,27 +124,22 @@ class Column(BaseModel):
         return name
 
     def table_columns(self, name: str) -> tuple[str, ...]:
-        """Return the names of its table columns, if the schema calls it `name`."""
+        """Return the names of its table columns."""
         return (name,)
 
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Return (values in the kind's representation, all problems of the raw values)."""
+        """Return (raw values (n, …) in the kind's representation, all their problems)."""
 
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
-        """Return the values of `read`; raise an error if one of them has a problem.
-
-        Raises:
-            RecordError: for a missing value that the schema does not allow, or a value of another kind.
-        """
+        """Return the values of `read`; raise a RecordError for the first row that has a problem."""
         values, problems = self.read(name, table)
-        if problems:
-            refuse(problems)
+        refuse(problems)
         return values
 
 
 class PointColumn(Column):
-    """A column that can be reported as a point of its domain."""
+    """Base of columns that can be reported as a point of their domain."""
 
     @property
     @abstractmethod
@@ -155,7 +151,7 @@ class PointColumn(Column):
         return self.accept(name, table)
 
     def in_values(self, points: Array) -> Array:
-        """Return points in the table's units, not rounded; dates stay steps since 1970."""
+        """Return points (n, d) in the table's units, not rounded; dates are steps since 1970."""
         return points
 
     def encode_units(self, name: str, table: pa.Table) -> Array:
@@ -172,7 +168,7 @@ class PointColumn(Column):
         # Division by the scale rounds; after a second projection the diameter Δ holds exactly.
         return self.domain.unit.project(units)
 
-    def decode_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def decode_points(self, name: str, points: Array) -> TableColumns:
         """Project points (n, d) to the domain and return table columns; rows of NaN are missing."""
         absent = np.asarray(np.isnan(points).any(axis=1))
         points = self.domain.project(np.where(absent[:, None], self.domain.center, points))
@@ -186,20 +182,20 @@ class PointColumn(Column):
         return int(moved.any(axis=1).sum())
 
     @abstractmethod
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
-        """Return table columns of raw values at unit coordinates (n, d), also outside the domain.
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
+        """Return table columns of made-up values at unit coordinates (n, d), some outside the domain.
 
-        Rows of NaN are missing. Audits of devices use them: an encoder that fails to project values
-        beyond the bounds reveals them, and values within the bounds would not detect it.
+        Rows of NaN are missing. Audits of devices use these values, since only values beyond the bounds
+        detect an encoder that does not project them.
         """
 
     @abstractmethod
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         """Return the table columns of points (n, d) of the domain; rows of NaN are missing."""
 
 
 class CodedColumn(Column):
-    """A column that can be reported as a code of its alphabet."""
+    """Base of columns that can be reported as a code of their alphabet."""
 
     @property
     @abstractmethod
@@ -208,12 +204,12 @@ class CodedColumn(Column):
 
     @cached_property
     def codings(self) -> tuple[Alphabet, ...]:
-        """Alphabets that a joint report may use; by default, the column's own."""
+        """The c alphabets that a joint report may use; by default, only `alphabet`."""
         return (self.alphabet,)
 
     @cached_property
     def atoms(self) -> tuple[Alphabet, Codes]:
-        """Coarsest alphabet that refines all c codings, and each atom's code in each (c, a)."""
+        """Coarsest alphabet that refines all c codings, and the codes (c, a) of its a atoms in each."""
         alphabet = self.alphabet
         return alphabet, np.arange(alphabet.size)[None]
 
@@ -223,7 +219,7 @@ class CodedColumn(Column):
         return self.labels_in(self.alphabet)
 
     def labels_in(self, coding: Any) -> tuple[str, ...]:
-        """Return the labels of all codes of one of its codings."""
+        """Return the labels of all codes of a coding."""
         return tuple(coding.labels)
 
     def find_code(self, name: str, value: object) -> int:
@@ -248,7 +244,7 @@ class CodedColumn(Column):
         return self.accept(name, table)
 
     def encode_atoms(self, name: str, table: pa.Table) -> Codes:
-        """Return the atoms (n,) of raw values."""
+        """Return raw values as codes (n,) of the atoms."""
         return self.encode_codes(name, table)
 
     def encode_codings(self, name: str, table: pa.Table) -> Codes:
@@ -256,29 +252,26 @@ class CodedColumn(Column):
         return self.atoms[1][:, self.encode_atoms(name, table)]
 
     @abstractmethod
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         """Return the table columns of codes (n,); a number is drawn within its bin."""
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """Return the column with about equally frequent codes in records drawn from a model.
+        """Return the column with codes that are about equally frequent in records drawn from a model.
 
         Numbers get about `num_codes` bins; categories with a share below `rarest` are merged into
-        `other`, if there is one. It must not be called with raw records.
+        `other`, if there is one. `drawn` must not be raw records.
         """
         return self
 
-    def decode_atoms(
-        self, name: str, atoms: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_atoms(self, name: str, atoms: Codes, rng: Generator) -> TableColumns:
         """Return the table columns of atoms (n,); a number is drawn within its atom."""
         return self.decode_codes(name, atoms, rng)
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """Return table columns of raw values, at least one in every cell of the common refinement.
+    def common_values(self, name: str, others: Sequence["CodedColumn"]) -> TableColumns:
+        """Return table columns with at least one raw value for each combination of codes.
 
-        `others` are the column's declarations in other schemas, of the same kind.
+        A combination has a code in this declaration of the column and one in each of `others`, which
+        are its declarations in other schemas, of the same kind.
 
         Raises:
             PrivotError: if the declarations cannot be compared.
@@ -290,11 +283,9 @@ class CodedColumn(Column):
             )
         return self.decode_codes(name, np.arange(self.alphabet.size), np.random.default_rng(0))
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
-        """Return table columns of raw values with codes (n,) in a coding, or in the atoms.
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
+        """Return table columns of made-up raw values with codes (n,) in a coding, or in the atoms.
 
-        Some values lie far outside the bounds, for audits, like those of `make_up_points`.
+        Some values lie far outside the bounds, for audits, as in `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)

@@ -1,11 +1,9 @@
 """Edges of bins: equal bins over bounds, bins of equal mass in a model's draws, and edges as text."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -15,14 +13,14 @@ from privot.schema.domains import Array
 Scale = Literal["linear", "log"]
 
 DEFAULT_BINS = 10
-_EVERY_INTEGER = 16  # by default, integers with at most so many values have a bin each
+_EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of an outer bin, if there are so many bins
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of the outer bins if there are so many bins
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
-_ALL_DIGITS = 17  # so many write every float exactly
-_SAVED_DIGITS = 3  # at least so many must a rounded edge save
-_LABEL_ERROR = 1 / 200  # of the narrower bin's width
+_ALL_DIGITS = 17  # number of digits that determine every float
+_SAVED_DIGITS = 3  # least number of digits that rounding an edge must save
+_LABEL_ERROR = 1 / 200  # largest error of an edge's text, in widths of the narrower bin beside it
 
 
 def choose_edges(
@@ -33,10 +31,11 @@ def choose_edges(
     scale: Scale = "linear",
     shift: float = 0.0,
 ) -> tuple[float, ...]:
-    """Return edges of equal bins over the bounds; bins of integers differ by at most one value.
+    """Return the increasing edges of equal bins from `low` to `high`, or to `high + 1` for integers.
 
-    On a log scale bins are equal in ln(x + shift); bins of integers hold at least one value each. If
-    `bins` is None, integers with at most 16 values have a bin each, other columns ten bins.
+    On a linear scale, bins of integers differ by at most one in size. On a log scale, bins are equal in
+    ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
+    is None, at most 16 integers have a bin each, other values ten bins.
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -47,17 +46,17 @@ def choose_edges(
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
 
     Raises:
-        PrivotError: if there are more bins than values, or too many.
+        PrivotError: if there are more bins than integers, or too many.
     """
-    values = int(high) - int(low) + 1
+    num_integers = int(high) - int(low) + 1
     if bins is None:
-        bins = values if integer and values <= _EVERY_INTEGER else DEFAULT_BINS
-    most = min(values, MOST_CODES) if integer else MOST_CODES
+        bins = num_integers if integer and num_integers <= _EVERY_INTEGER else DEFAULT_BINS
+    most = min(num_integers, MOST_CODES) if integer else MOST_CODES
     require_count("bins", bins, most, f"between {low:g} and {high:g}")
     if scale == "log":
         return _log_edges(low, high, integer, bins, shift)
     if integer:
-        return tuple(float(int(low) + i * values // bins) for i in range(bins + 1))
+        return tuple(float(int(low) + i * num_integers // bins) for i in range(bins + 1))
     return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
 
 
@@ -66,7 +65,7 @@ def _log_edges(
 ) -> tuple[float, ...]:
     """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
     edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
-    edges[[0, -1]] = low, high + integer  # undo the rounding of powers
+    edges[[0, -1]] = low, high + integer  # the bounds exactly, despite the rounding of powers
     if integer:
         place = np.arange(bins + 1)
         # Each edge is at least one more than the edge before it, and leaves room for those after it.
@@ -80,10 +79,10 @@ def equal_mass(
 ) -> tuple[list[float], list[float]]:
     """Return (inner edges, spikes) of about `num_bins` codes of equal mass.
 
-    Values that are more frequent than 1/num_bins become **spikes**. The other values are cut at
-    quantiles, each moved to the roundest number within a fifth of a bin's mass, so that edges are
-    easy to read. The two outer bins, which reach to the bounds, hold at most a hundredth of the mass
-    each, so that they contain the tails only.
+    Values that are more frequent than 1/num_bins become **spikes**. The other values are divided at
+    quantiles, each moved within a fifth of a bin's mass to the number with the fewest digits, so that
+    edges are easy to read. If there are at least six bins, the two outer ones, which reach to the
+    bounds, have about a hundredth of the mass each, so that they contain the tails only.
 
     **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
     as the model. It must not be used on raw values: bins would reveal them.
@@ -92,7 +91,7 @@ def equal_mass(
         values: Numbers drawn from a model (n,), none missing.
         num_bins: Number of codes, at least two.
         integer: Whether the values are integers; then an edge is the smallest integer of its bin.
-        round_between: Function that returns the roundest number of an interval.
+        round_between: Function that returns the number of an interval that is easiest to read.
 
     Examples:
         >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
@@ -116,22 +115,17 @@ def equal_mass(
     return edges, [float(spike) for spike in spikes]
 
 
-class _Quantile(NamedTuple):
-    share: float  # of the values that are below
-    mass: float  # of the lighter neighboring bin
-
-
-def _quantiles(num_bins: int) -> list[_Quantile]:
-    """Return the place of every inner edge of bins of equal mass; the outer two bins may be light."""
+def _quantiles(num_bins: int) -> list[tuple[float, float]]:
+    """Return each inner edge's (share of values below it, mass of the lighter bin beside it)."""
     has_tails = num_bins >= _MIN_BINS_WITH_TAILS
     num_equal = num_bins - 2 if has_tails else num_bins
     mass = 1 / num_equal
-    inner = [_Quantile(place * mass, mass) for place in range(1, num_equal)]
-    return [_Quantile(_TAIL, _TAIL), *inner, _Quantile(1 - _TAIL, _TAIL)] if has_tails else inner
+    inner = [(place * mass, mass) for place in range(1, num_equal)]
+    return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if has_tails else inner
 
 
 def roundest(low: float, high: float) -> float:
-    """Return the number with the fewest digits from `low` to `high`; of several, the most central one.
+    """Return the number from `low` to `high` with the fewest digits, the most central if several have.
 
     Examples:
         >>> [roundest(0.43, 0.58), roundest(1180.0, 1240.0), roundest(-3.1, 2.0)]
@@ -142,8 +136,8 @@ def roundest(low: float, high: float) -> float:
     middle = (low + high) / 2
     step = 10.0 ** math.floor(math.log10(max(abs(low), abs(high))))
     while True:
-        for part in (1.0, 2.0, 5.0):  # multiples of 10, 5 and 2
-            rounded = round(middle / step * part) * (step / part)
+        for parts in (1.0, 2.0, 5.0):  # multiples of the step, its half and its fifth
+            rounded = round(middle / step * parts) * (step / parts)
             if low <= rounded <= high:
                 return float(f"{rounded:.15g}")
         step /= 10
@@ -152,9 +146,9 @@ def roundest(low: float, high: float) -> float:
 
 
 def without_empty(edges: Sequence[float], spikes: Sequence[float]) -> list[float]:
-    """Return edges of bins of integers, without those that begin a bin of nothing but spikes.
+    """Return edges of bins of integers, without those that begin a bin with no integer but spikes.
 
-    The first edge stays: if its bin has only spikes, the second edge is dropped.
+    The first edge remains: if its bin has only spikes, the second edge is dropped.
     """
     retained = [edges[-1]]
     for low in reversed(edges[:-1]):
@@ -176,8 +170,7 @@ def short_edges(edges: Sequence[float]) -> list[str]:
       has: an edge computed as `0.6900000000000001` is written as 0.69, as it was declared;
     - else within 1/200 of the narrower bin: $10^{4/3} = 21.54434690031884$ is written as 21.5.
 
-    The bounds are written in full. The texts increase as the edges do. They are labels: edges code the
-    values.
+    The bounds are written in full. The texts increase as the edges do. They serve as labels only.
 
     >>> short_edges([0.1, 0.6900000000000001, 1.28, 1.87])
     ['0.1', '0.69', '1.28', '1.87']
@@ -202,11 +195,11 @@ def exact_text(number: float) -> str:
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return (text, digits) of the number within `error` of `number` that has the fewest digits."""
+    """Return the number within `error` of `number` with the fewest digits, as (text, digits)."""
     if abs(number) <= error:
         return "0", 1
     for digits in range(1, _ALL_DIGITS + 1):
         rounded = float(f"{number:.{digits}g}")
         if abs(rounded - number) <= error:
             break
-    return f"{rounded:.{max(digits, 15)}g}", digits  # 15 digits, lest 1200 be written as 1.2e+03
+    return f"{rounded:.{max(digits, 15)}g}", digits  # with fewer than 15, 1200 may be 1.2e+03

@@ -1,23 +1,22 @@
 r"""Identifiers: columns that are never reported or fitted, but generated for samples.
 
-A value that is different for everybody cannot be learned privately; programs that need one can use a
-generated one. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
+A value that is different for everybody cannot be learned privately; a generated one serves programs that
+need the column. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
 classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
 
-**Distinct identifiers.** The characters of the places are digits of a number in mixed bases, so that
-strings of a few places are numbers 0 … N − 1. The last places, as many as have N ≤ $2^{62}$ strings, are
-numbers 0, 1, 2, … under a keyed permutation: a Feistel network of four rounds, repeated until the result
-is below N. The other places are drawn independently. So no two identifiers of a sample are equal.
+**Distinct identifiers.** A *place* is one position of an identifier. The characters of the places are
+digits of a number in mixed bases, so that a string of places is one of the numbers 0 … N − 1. As many
+last places as have N ≤ $2^{62}$ strings get the numbers 0, 1, 2, … under a keyed permutation: a Feistel
+network of four rounds, repeated until the result is below N. The other places are drawn independently.
+So no two identifiers of a sample are equal.
 
-**Privacy review.** Adjacency: any two records. A table on a device may have the column or not: it is
-dropped when records are read, and no report, error or count depends on it. Generated identifiers are a
-function of the pattern and of random numbers.
+**Privacy review.** Adjacency: any two records. A table on a device may have the column: it is dropped
+when records are read, and no report, error or count depends on it. Generated identifiers are a function
+of the pattern and of random numbers.
 
 References:
     Black, Rogaway, *Ciphers with arbitrary finite domains* (2002), for cycle walking.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -37,9 +36,39 @@ _PART = re.compile(r"(?:\[((?:[^\]\\^]|\\.)+)\]|\\(.)|([^\[\]{}()|*+?.^$\\]))(?:
 _RANGE = re.compile(r"(\\.|[^\\])-(\\.|[^\\])|\\(.)|(.)")
 _DIGITS = "0123456789"
 _MAX_PLACES, _MAX_PERMUTED = 100, 2**62
-_ROUNDS = 4
+_ROUNDS = 4  # of the Feistel network
 
 Words = NDArray[np.uint64]
+
+
+class IdentifierGenerator:
+    """Generator of distinct identifiers.
+
+    Arguments:
+        places: Allowed characters of each place.
+        rng: Generator of the permutation's keys, and of the places that are drawn independently.
+    """
+
+    def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
+        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
+        while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
+            split -= 1
+        self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
+        self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)
+        self._next_number = 0
+
+    def __call__(self, count: int) -> pa.Array:
+        """Return the next `count` identifiers (count,)."""
+        numbers = np.arange(self._next_number, self._next_number + count, dtype=np.uint64)
+        self._next_number += count
+        numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
+        columns = []  # characters (count,) of each place
+        for characters in reversed(self._permuted):
+            numbers, digits = np.divmod(numbers, np.uint64(len(characters)))
+            columns.append(np.array([*characters])[digits])
+        drawn = [self._rng.choice([*characters], count) for characters in self._drawn]
+        texts = np.ascontiguousarray(np.stack([*drawn, *reversed(columns)], axis=1))
+        return pa.array(texts.view(f"U{texts.shape[1]}").reshape(count), pa.string())
 
 
 class IdentifierColumn(Column):
@@ -67,7 +96,7 @@ class IdentifierColumn(Column):
         """Allowed characters of each place of an identifier.
 
         Raises:
-            PrivotError: for a pattern with other constructs of regular expressions, or too many places.
+            PrivotError: for a pattern with other constructs of regular expressions, or over 100 places.
         """
         at, places = 0, []
         while at < len(self.pattern):
@@ -95,7 +124,7 @@ class IdentifierColumn(Column):
         """Return a generator of `num_rows` distinct identifiers.
 
         Raises:
-            PrivotError: if the pattern has fewer identifiers.
+            PrivotError: if the pattern allows fewer identifiers.
         """
         if num_rows > self.size:
             raise PrivotError(
@@ -112,37 +141,6 @@ class IdentifierColumn(Column):
     def _check(self) -> Self:
         _ = self.places
         return self
-
-
-class IdentifierGenerator:
-    """Generator of distinct identifiers.
-
-    Arguments:
-        places: Allowed characters of each place.
-        rng: Generator of the keys, and of the places that are drawn independently.
-    """
-
-    def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
-        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
-        while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
-            split -= 1
-        self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
-        self._keys = rng.integers(0, 2**63, _ROUNDS, np.uint64)
-        self._next_number = 0
-
-    def __call__(self, count: int) -> pa.Array:
-        """Return the next `count` identifiers (count,)."""
-        numbers = np.arange(self._next_number, self._next_number + count, dtype=np.uint64)
-        self._next_number += count
-        numbers = permuted(numbers, math.prod(map(len, self._permuted)), self._keys)
-        permuted_places = []
-        for characters in reversed(self._permuted):
-            numbers, digits = np.divmod(numbers, np.uint64(len(characters)))
-            permuted_places.append(np.array([*characters])[digits])
-        drawn_places = [self._rng.choice([*characters], count) for characters in self._drawn]
-        places = [*drawn_places, *reversed(permuted_places)]
-        texts = np.ascontiguousarray(np.stack(places, axis=1))
-        return pa.array(texts.view(f"U{texts.shape[1]}").reshape(count), pa.string())
 
 
 def _characters(part: re.Match[str]) -> str:
@@ -175,10 +173,10 @@ def _escaped(character: str) -> str:
 def permuted(numbers: Words, size: int, keys: Words) -> Words:
     """Return the images of numbers (n,) under a keyed permutation of 0 … size − 1.
 
-    The Feistel network permutes a larger set, of an even number of bits. An image that is not below
-    `size` is permuted again until it is.
+    The Feistel network permutes the numbers of an even number of bits. An image that is not below `size`
+    is permuted again until it is.
     """
-    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))  # bits of each side
+    half = np.uint64(max(1, (max(size - 1, 1).bit_length() + 1) // 2))  # half the number of bits
     mask = np.uint64((1 << int(half)) - 1)
     images = numbers.copy()
     outside = np.arange(len(numbers))

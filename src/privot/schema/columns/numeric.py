@@ -1,6 +1,8 @@
-"""Columns of numbers and of dates, reported as points of an interval or as codes of public bins."""
+"""Columns of numbers and of dates, reported as points of an interval or as codes of public bins.
 
-from __future__ import annotations
+**The column's numbers** are floats that represent its values: the values themselves, or counts of
+steps, such as cents of an amount or days of a date.
+"""
 
 import datetime as dt
 import math
@@ -12,27 +14,21 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.random import Generator
 from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
-from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
-from privot.schema.columns.edges import (
-    Scale,
-    choose_edges,
-    equal_mass,
-    exact_text,
-    roundest,
-    without_empty,
-)  # fmt: skip
+from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn, TableColumns
+from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundest, without_empty
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
-_FAR = 1000.0  # test values beyond the bounds are so many widths of the interval away
+_FAR = 1000.0  # distance of made-up values beyond the bounds, in widths of the interval
 
 
 class NumberColumn(PointColumn, CodedColumn):
-    """Base of columns whose values are represented by numbers between two bounds: numbers and dates."""
+    """Base of columns of one number or date between two bounds."""
 
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
@@ -50,7 +46,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @cached_property
     def codings(self) -> tuple[Bins, ...]:
-        """See `CodedColumn`; several if no bins are declared and not every integer has its own bin."""
+        """The alphabet; if no bins are declared and integers share bins, all `standard_codings`."""
         alphabet, log = self.alphabet, self.on_log_scale
         num_integers = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
         if self.bins is not None or alphabet.num_bins == num_integers:
@@ -75,15 +71,15 @@ class NumberColumn(PointColumn, CodedColumn):
     @property
     @abstractmethod
     def counted_in(self) -> object:
-        """Unit of its numbers: equal numbers of two columns with the same unit are equal values."""
+        """Unit of the column's numbers; columns of one unit have equal numbers for equal values."""
 
     @abstractmethod
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """Return edges, in its numbers, of `bins` equal bins; of a default number if None."""
+        """Return the edges of `bins` equal bins, or of a default number of them if None."""
 
     @property
     def step_seconds(self) -> int | None:
-        """Seconds per step if its numbers are time steps since 1970; None for other numbers."""
+        """Seconds per step if the column's numbers are time steps since 1970, else None."""
         return None
 
     @property
@@ -98,24 +94,24 @@ class NumberColumn(PointColumn, CodedColumn):
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any]:
         edges = [list(bins.edges) for bins in codings]
-        how: dict[str, Any] = {"take": "bin", "columns": [name], "edges": edges}
-        how |= {"spikes": list(self.alphabet.spikes), "integer": self.alphabet.integer}
-        return how | {"nullable": self.nullable} | self.step_program
+        encoding: dict[str, Any] = {"take": "bin", "columns": [name], "edges": edges}
+        encoding |= {"spikes": list(self.alphabet.spikes), "integer": self.alphabet.integer}
+        return encoding | {"nullable": self.nullable} | self.step_program
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        how = super().point_program(name)
-        return how and how | self.step_program
+        encoding = super().point_program(name)
+        return encoding and encoding | self.step_program
 
-    def common_values(self, name: str, others: Sequence[CodedColumn]) -> dict[str, pa.Array]:
-        """See `CodedColumn`: the edges and spikes of all declarations, and numbers between them."""
+    def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
+        """Return the edges and spikes of all declarations, and numbers between them."""
         columns = [self, *(cast("NumberColumn", other) for other in others)]
-        bins = [column.atoms[0] for column in columns]
         if len({(column.counted_in, column.alphabet.integer) for column in columns}) > 1:
             raise PrivotError(
                 f"column {name!r} holds integers in one release and numbers in another, or counts them "
                 "in other steps: fit the releases apart"
             )
-        cuts = np.unique([value for each in bins for value in (*each.edges, *each.spikes)])
+        atoms = [column.atoms[0] for column in columns]
+        cuts = np.unique([cut for bins in atoms for cut in (*bins.edges, *bins.spikes)])
         numbers = np.unique([*cuts, *(cuts[1:] + cuts[:-1]) / 2])
         if self.alphabet.integer:
             near = np.concatenate([cuts - 1, cuts, cuts + 1])
@@ -123,42 +119,41 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._make_up(np.append(numbers, [np.nan] * self.nullable))}
 
     def find_code(self, name: str, value: object) -> int:
-        """See `CodedColumn`; a number or a date may be given instead of a label."""
-        if value is None or value in self.labels:
-            return super().find_code(name, value)
-        number = self._number_of(value)
+        """See `CodedColumn`; a number or date within the bounds may be given instead of a label."""
+        is_label = value is None or value in self.labels
+        number = None if is_label else self._number_of(value)
         if number is None:
             return super().find_code(name, value)
-        low, high = self.bounds
         if not self.domain.lower[0] <= number <= self.domain.upper[0]:
             raise PrivotError(
-                f"where gives column {name!r} the value {value!r}: its bounds are {low} and {high}"
+                f"where gives column {name!r} the value {value!r}: its bounds are {self.bounds[0]} and "
+                f"{self.bounds[1]}"
             )
         return int(self.alphabet.encode(np.array([number]))[0])
 
     def find_codes(self, name: str, value: object) -> list[int]:
-        """See `CodedColumn`; a range is written `"30..40"`."""
-        if not isinstance(value, str) or ".." not in value or value in self.labels:
+        """See `CodedColumn`; a range, `"30..40"`, must intersect the bounds."""
+        if not isinstance(value, str) or RANGE not in value or value in self.labels:
             return super().find_codes(name, value)
-        low, high = (self._number_of(end) for end in value.split("..", 1))
-        bins = self.alphabet
-        last = self.domain.upper[0]
-        if low is None or high is None or low > min(high, last) or high < bins.edges[0]:
+        low, high = (self._number_of(end) for end in value.split(RANGE, 1))
+        bins, largest = self.alphabet, self.domain.upper[0]
+        if low is None or high is None or low > min(high, largest) or high < bins.edges[0]:
             raise PrivotError(
                 f"where gives column {name!r} the range {value!r}: write LOW..HIGH, within the bounds "
                 f"{self.bounds[0]} and {self.bounds[1]}"
             )
         below, above = np.array(bins.edges[:-1]), np.array(bins.edges[1:])
         codes = np.flatnonzero((below <= high) & (above - bins.integer >= low)).tolist()
-        return codes + [bins.num_bins + i for i, s in enumerate(bins.spikes) if low <= s <= high]
+        spikes = enumerate(bins.spikes, start=bins.num_bins)
+        return codes + [code for code, spike in spikes if low <= spike <= high]
 
     @abstractmethod
     def _number_of(self, value: object) -> float | None:
-        """Return the column's number of a value, or of its text; None if it has none."""
+        """Return the column's number for a value, or for its text; None for any other object."""
 
     @abstractmethod
     def round_between(self, low: float, high: float) -> float:
-        """Return the roundest of its numbers from `low` to `high`, both included."""
+        """Return the number from `low` to `high` that is easiest to read."""
 
     @abstractmethod
     def _write(self, numbers: Array) -> pa.Array:
@@ -166,23 +161,23 @@ class NumberColumn(PointColumn, CodedColumn):
 
     @abstractmethod
     def _make_up(self, numbers: Array) -> pa.Array:
-        """Convert any numbers (n,), also between the column's steps, to possible table values."""
+        """Convert numbers (n,), which may lie between steps or beyond the bounds, to table values."""
 
     def encode_points(self, name: str, table: pa.Table) -> Array:
         return self.accept(name, table)[:, None]
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
+    def _write_points(self, name: str, points: Array) -> TableColumns:
         return self.decode_numbers(name, points[:, 0])
 
-    def decode_numbers(self, name: str, numbers: Array) -> dict[str, pa.Array]:
+    def decode_numbers(self, name: str, numbers: Array) -> TableColumns:
         """Return the table column of numbers (n,) within the bounds; NaN is missing."""
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """See `CodedColumn`; integers with at most `num_codes` values have a code each."""
+        """See `CodedColumn`; integers with at most `num_codes` values get a code each."""
         bins, (numbers, _) = self.alphabet, self.read(name, drawn)
         numbers = numbers[~np.isnan(numbers)]
         num_integers = bins.edges[-1] - bins.edges[0] if bins.integer else math.inf
@@ -199,30 +194,24 @@ class NumberColumn(PointColumn, CodedColumn):
         """Return fields that declare bins of equal mass for numbers drawn from a model."""
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
-        """See `CodedColumn`; numbers beyond the bounds are in an outer bin."""
+        """Return raw values as codes (n,) of the alphabet; numbers beyond the bounds are clipped."""
         return self.alphabet.encode(self.accept(name, table))
 
     def encode_atoms(self, name: str, table: pa.Table) -> Codes:
         return self.atoms[0].encode(self.accept(name, table))
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         return {name: self._write(self.alphabet.decode(codes, rng))}
 
-    def decode_atoms(
-        self, name: str, atoms: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_atoms(self, name: str, atoms: Codes, rng: Generator) -> TableColumns:
         return {name: self._write(self.atoms[0].decode(atoms, rng))}
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """See `CodedColumn`: half of the numbers of an outer bin lie far beyond the bounds."""
         return {name: self._make_up(decode_far(coding, codes, rng))}
 
 
-def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
+def decode_far(bins: Bins, codes: Codes, rng: Generator) -> Array:
     """Decode codes (n,) to numbers (n,); half of those of an outer bin lie far beyond the bounds."""
     outside = rng.random(len(codes)) < 0.5
     numbers = bins.decode(codes, rng)
@@ -233,15 +222,17 @@ def decode_far(bins: Bins, codes: Codes, rng: np.random.Generator) -> Array:
 
 
 class NumericColumn(NumberColumn):
-    """Column of one number between two public bounds; values on a grid are represented by step counts.
+    """Column of one number between two public bounds.
+
+    With `decimals` or `step`, values lie on a grid (`Steps`), and the column's numbers count its steps.
 
     Arguments:
         bounds: Smallest and largest value.
         integer: Whether only integers occur.
         decimals: Number of decimals, if values are rounded.
         step: Difference of neighboring values, starting at the low bound; instead of `decimals`.
-        bins: A number of equal bins, their edges (the outer two are the bounds), or `"integers"` for a
-            code for each integer; ten bins by default.
+        bins: The number of equal bins, the edges (of which the outer two are the bounds), or
+            `"integers"` for a code for each integer; ten bins by default.
         scale: `"linear"`, or `"log"` for values that span orders of magnitude: bins without declared
             edges are then equal in ln x.
         spikes: Values that many people share exactly, each with its own code.
@@ -272,7 +263,7 @@ class NumericColumn(NumberColumn):
 
     @cached_property
     def counted_in(self) -> Steps | None:
-        """Steps that its numbers count; None if its numbers are the values themselves."""
+        """Steps that the column's numbers count; None if its numbers are the values themselves."""
         if self.decimals is not None:
             return Steps.to_decimals(self.decimals)
         return None if self.step is None else Steps.through(self.bounds[0], self.step)
@@ -283,8 +274,7 @@ class NumericColumn(NumberColumn):
 
     @property
     def step_program(self) -> dict[str, Any]:
-        steps = self.counted_in
-        if steps is None:
+        if (steps := self.counted_in) is None:
             return super().step_program
         return {"seconds": None, "origin": steps.origin, "step": steps.size}
 
@@ -293,16 +283,17 @@ class NumericColumn(NumberColumn):
         return self.scale == "log"
 
     @property
-    def _whole(self) -> bool:
-        """Whether its numbers are integers: values, or counts of steps."""
+    def _is_whole(self) -> bool:
+        """Whether the column's numbers are integers: values, or counts of steps."""
         return self.integer or self.counted_in is not None
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        """Bounds, in its numbers."""
-        low, high = self.bounds
-        steps = self.counted_in
-        return (steps.exactly(low, "bound"), steps.exactly(high, "bound")) if steps else (low, high)
+        """Bounds, as the column's numbers."""
+        steps, (low, high) = self.counted_in, self.bounds
+        if steps is None:
+            return low, high
+        return steps.require_count(low, "bound"), steps.require_count(high, "bound")
 
     @cached_property
     def domain(self) -> Box:
@@ -311,26 +302,23 @@ class NumericColumn(NumberColumn):
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
         shift = self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
-        return choose_edges(*self._ends, self._whole, bins, self.scale, shift)
+        return choose_edges(*self._ends, self._is_whole, bins, self.scale, shift)
 
     @cached_property
     def alphabet(self) -> Bins:
         """Bins, spikes, and the missing value."""
-        steps, spikes = self.counted_in, tuple(sorted(self.spikes))
-        if isinstance(self.bins, tuple):
-            edges = self._edges_of(self.bins)
-        elif self.bins == "integers":
+        bins, steps, spikes = self.bins, self.counted_in, tuple(sorted(self.spikes))
+        if bins == "integers":
             if not self.integer:
                 raise PrivotError("bins 'integers' need integer = true: declare it, or other bins")
-            edges = self.equal_bins(int(self._ends[1]) - int(self._ends[0]) + 1)
-        else:
-            edges = self.equal_bins(self.bins)
+            bins = int(self._ends[1]) - int(self._ends[0]) + 1
+        edges = self._edges_of(bins) if isinstance(bins, tuple) else self.equal_bins(bins)
         if steps:
-            spikes = tuple(steps.exactly(spike, "spike") for spike in spikes)
-        return Bins(edges, spikes, self._whole, self.nullable)
+            spikes = tuple(steps.require_count(spike, "spike") for spike in spikes)
+        return Bins(edges, spikes, self._is_whole, self.nullable)
 
     def _edges_of(self, bins: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the edges of declared bins; steps begin where values are not below the edge."""
+        """Return the edges of declared bins, each moved up to the next step if values are on a grid."""
         if not bins or (bins[0], bins[-1]) != self.bounds:
             raise PrivotError(
                 f"bins {list(bins)} do not begin and end with the bounds "
@@ -338,23 +326,20 @@ class NumericColumn(NumberColumn):
             )
         steps, inner = self.counted_in, bins[1:-1]
         if steps:
-            inner = tuple(float(math.ceil(steps.place(edge))) for edge in inner)
-        return (self._ends[0], *inner, self._ends[1] + self._whole)
+            inner = tuple(float(math.ceil(steps.round_count(edge))) for edge in inner)
+        return (self._ends[0], *inner, self._ends[1] + self._is_whole)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
-        """See `CodedColumn`; labels of steps are the values."""
-        steps = self.counted_in
-        if steps is None:
-            return coding.labels
-        return coding.labels_by(lambda count: exact_text(float(steps.value(np.array(count)))))
+        """Return the labels of all codes of a coding; steps are shown as values."""
+        return coding.labels_by(self.counted_in.text) if self.counted_in else coding.labels
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Return numbers (n,), NaN where missing."""
+        """Return (the column's numbers (n,), NaN where missing; all problems of the raw values)."""
         numbers, problems = read_numbers(table.column(name), name, self.nullable)
         return self.counted_in.count(numbers) if self.counted_in else numbers, problems
 
     def in_values(self, points: Array) -> Array:
-        return self.counted_in.between(points) if self.counted_in else points
+        return self.counted_in.value_between(points) if self.counted_in else points
 
     def _number_of(self, value: object) -> float | None:
         if isinstance(value, bool) or not isinstance(value, str | int | float | np.number):
@@ -363,7 +348,7 @@ class NumericColumn(NumberColumn):
             number = float(value)
         except ValueError:
             return None
-        return self.counted_in.place(number) if self.counted_in else number
+        return self.counted_in.round_count(number) if self.counted_in else number
 
     def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
         steps, (low, high) = self.counted_in, self.bounds
@@ -371,22 +356,21 @@ class NumericColumn(NumberColumn):
         inner, new_spikes = equal_mass(values, num_codes, self.integer, roundest)
         spikes = sorted({*self.spikes, *new_spikes})
         edges = self._edges_of((low, *inner, high))
-        if self._whole:
-            spike_numbers = [steps.place(spike) if steps else spike for spike in spikes]
+        if self._is_whole:
+            spike_numbers = [steps.round_count(spike) if steps else spike for spike in spikes]
             retained = without_empty(edges, spike_numbers)[1:-1]
-        else:  # no edge at the bound: a mass there that is no spike stays in the last bin
+        else:  # no edge at the upper bound: the last bin contains it
             retained = [edge for edge in inner if edge < high]
-        # `inner` are values, `edges` the same edges in the column's numbers.
+        # `inner` are values, `edges` the same edges as the column's numbers.
         inner = [value for value, edge in zip(inner, edges[1:-1], strict=True) if edge in retained]
         return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:
-        """See `NumberColumn`: the value with the fewest digits, or the step nearest to it."""
-        steps = self.counted_in
-        if steps is None:
+        """Return the number whose value has the fewest digits, or the step nearest to this value."""
+        if (steps := self.counted_in) is None:
             return roundest(low, high)
         ends = steps.value(np.array([low, high]))
-        return steps.place(roundest(*map(float, ends)))
+        return steps.round_count(roundest(*map(float, ends)))
 
     def _write(self, numbers: Array) -> pa.Array:
         absent = np.isnan(numbers)
@@ -416,7 +400,7 @@ class NumericColumn(NumberColumn):
         if self.scale == "log" and self.bounds[0] <= 0:
             raise PrivotError(
                 f"scale 'log' needs a low bound above 0, which is {self.bounds[0]:g}: give the least "
-                'amount that matters, smaller ones count as it; or declare scale = "linear"'
+                'amount that matters, as smaller ones are clipped to it, or declare scale = "linear"'
             )
         _ = self.domain, self.alphabet
         return self
@@ -424,28 +408,28 @@ class NumericColumn(NumberColumn):
 
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _EPOCH = dt.datetime(1970, 1, 1)
-_LAST_SECOND = 9e12  # since 1970; its microseconds fit into 64-bit integers
+_LAST_SECOND = 9e12  # of made-up times, since 1970; its microseconds fit into 64-bit integers
 
 
 def _as_text(moment: object) -> object:
-    """Return a date of TOML as text, anything else unchanged."""
+    """Return a date or time object as text, anything else unchanged."""
     return moment.isoformat() if isinstance(moment, dt.date) else moment
 
 
-# Date or time in ISO 8601, or a date of TOML.
+# Date or time: text in ISO 8601, or an object, which the parser of TOML returns.
 Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class DatetimeColumn(NumberColumn):
     """Column of a date, or a time to the hour, minute or second, between two public bounds.
 
-    Its numbers are steps of the resolution since 1970.
+    The column's numbers count steps of the resolution since 1970.
 
     Arguments:
         bounds: First and last date or time, in UTC without an offset.
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
-        bins: A number of equal bins, or their edges; ten bins by default.
-        nullable: Whether it may be missing.
+        bins: The number of equal bins, or the edges; ten bins by default.
+        nullable: Whether a value may be missing.
 
     Examples:
         >>> day = DatetimeColumn(kind="datetime", bounds=("1970-01-01", "1970-12-31"))
@@ -462,7 +446,6 @@ class DatetimeColumn(NumberColumn):
 
     @property
     def step_seconds(self) -> int:
-        """Seconds in one step of the resolution."""
         return _SECONDS[self.resolution]
 
     @property
@@ -470,11 +453,11 @@ class DatetimeColumn(NumberColumn):
         return self.resolution
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        low, high = (self.number(bound) for bound in self.bounds)
+        (low,), (high,) = self.domain.lower, self.domain.upper
         return choose_edges(low, high, True, bins)
 
     def number(self, moment: str) -> float:
-        """Return the steps of the resolution since 1970, rounded down."""
+        """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
         try:
             time = dt.datetime.fromisoformat(moment)
         except ValueError:
@@ -493,29 +476,28 @@ class DatetimeColumn(NumberColumn):
     @cached_property
     def domain(self) -> Box:
         """Interval of the bounds, in steps of the resolution since 1970."""
-        return Box((self.number(self.bounds[0]),), (self.number(self.bounds[1]),))
+        low, high = (self.number(bound) for bound in self.bounds)
+        return Box((low,), (high,))
 
     @cached_property
     def alphabet(self) -> Bins:
         """Bins of steps since 1970, and the missing value."""
-        if isinstance(self.bins, tuple):
-            low, high = (self.number(bound) for bound in self.bounds)
-            inner = [self.number(moment) for moment in self.bins]
-            if not inner or (inner[0], inner[-1]) != (low, high):
-                raise PrivotError(
-                    "bins do not begin and end with the bounds: give all edges, bounds included"
-                )
-            edges = (*inner[:-1], high + 1)
-        else:
-            edges = self.equal_bins(self.bins)
-        return Bins(edges, (), integer=True, nullable=self.nullable)
+        if not isinstance(self.bins, tuple):
+            return Bins(self.equal_bins(self.bins), (), integer=True, nullable=self.nullable)
+        edges = [self.number(moment) for moment in self.bins]
+        if not edges or (edges[0], edges[-1]) != (*self.domain.lower, *self.domain.upper):
+            raise PrivotError(
+                "bins do not begin and end with the bounds: give all edges, bounds included"
+            )
+        edges[-1] += 1
+        return Bins(tuple(edges), (), integer=True, nullable=self.nullable)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
-        """See `CodedColumn`: the first and the last date or time of each bin."""
+        """Return the labels of all codes of a coding: the first and last date or time of each bin."""
         return coding.labels_by(self.moment)
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Return the steps of the resolution since 1970 (n,), NaN where missing."""
+        """Return (the column's numbers (n,), NaN where missing; all problems of the raw values)."""
         times, problems = read_times(table.column(name), name, self.nullable)
         microseconds = pc.fill_null(times.cast(pa.int64()), 0).to_numpy()
         steps = (microseconds // (1_000_000 * self.step_seconds)).astype(np.float64)
@@ -533,7 +515,7 @@ class DatetimeColumn(NumberColumn):
         return {"bins": [self.bounds[0], *map(self.moment, inner), self.bounds[1]]}
 
     def round_between(self, low: float, high: float) -> float:
-        """See `NumberColumn`: the first day of a year or of a month, or else the middle."""
+        """Return the first day of a year or of a month in the interval, or else the middle."""
         last = pa.array([int(high * self.step_seconds)]).cast(pa.timestamp("s"))
         for unit in ("year", "month"):
             first = pc.floor_temporal(last, unit=unit)

@@ -1,14 +1,12 @@
 """Parsing of one table column's raw values as numbers, times and texts, with a list of problems.
 
-Values may be text, as in a CSV, which is parsed as numbers or dates. Every function returns the
-values and the problems (column, rows, kind of problem, and remedy); a value with a problem is missing.
-Values on a grid, such as prices to the cent, are represented by integers (`Steps`).
+Values may be text, as in a CSV, which is parsed as numbers or dates. The functions `read_…` return
+(values, problems); a value with a problem is missing, and a missing value is a problem unless the column
+is `nullable`. Values on a grid, such as prices to the cent, are represented by integers (`Steps`).
 
 This code runs on the device and stores nothing. Errors name column and row but show no value, because
 logs, bug reports and terminals may be read by others than the holders of the records.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable
@@ -22,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.schema.columns.edges import exact_text
 from privot.schema.domains import Array
 
 # Texts that stand for a missing number or date.
@@ -42,15 +41,37 @@ _NO_COMMA = "write a decimal point, and nothing between thousands"
 _WRITE_DATES = "write dates as 2024-05-31"
 
 
+class RecordError(PrivotError):
+    """A record that cannot be used.
+
+    Arguments:
+        row: Row of the table or of the whole source, counted from 0.
+        problem: The problem and its remedy.
+        place: Location in the message; by default, the row of the table.
+    """
+
+    def __init__(self, row: int, problem: str, place: str | None = None) -> None:
+        self.row, self.problem = row, problem
+        super().__init__(f"{place or f'row {row + 1:,}'}: {problem}")
+
+    def after(self, rows: int) -> Self:
+        """Return the same error for a source in which `rows` rows precede the table."""
+        return type(self)(self.row + rows, self.problem)
+
+    def at(self, place: str) -> Self:
+        """Return the same error with another location in the message."""
+        return type(self)(self.row, self.problem, place)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One kind of problem in some rows of one table column.
 
     Arguments:
         column: Name of the table column.
-        what: Kind of the problem, such as `"has no value"`.
+        what: The problem as a predicate, such as `"has no value"`.
         remedy: What to do about it.
-        rows: Mask (n,) of the rows that have it.
+        rows: Mask (n,) of the rows that have the problem, at least one.
     """
 
     column: str
@@ -58,50 +79,28 @@ class Problem:
     remedy: str
     rows: NDArray[np.bool_] = field(repr=False)
 
-    @property
-    def words(self) -> str:
-        """Message: column, kind and remedy."""
-        return f"column {self.column!r} {self.what}: {self.remedy}"
+    def error(self, rows_before: int = 0) -> RecordError:
+        """Return the error for its first row, in a source with `rows_before` rows before the table."""
+        message = f"column {self.column!r} {self.what}: {self.remedy}"
+        return RecordError(rows_before + self.first_row, message)
 
     @property
-    def first(self) -> int:
-        """First row that has it, counted from 0."""
+    def first_row(self) -> int:
+        """First row that has the problem, counted from 0."""
         return int(np.flatnonzero(self.rows)[0])
-
-
-class RecordError(PrivotError):
-    """A record that cannot be used.
-
-    Arguments:
-        row: Row of the table or of the whole source, counted from 0.
-        words: The problem and its remedy.
-        place: Location in the message; by default, the row of the table.
-    """
-
-    def __init__(self, row: int, words: str, place: str | None = None) -> None:
-        self.row, self.words = row, words
-        super().__init__(f"{place or f'row {row + 1:,}'}: {words}")
-
-    def after(self, rows: int) -> Self:
-        """Return the same error for a source in which `rows` rows precede the table."""
-        return type(self)(self.row + rows, self.words)
-
-    def at(self, place: str) -> Self:
-        """Return the same error with another location in the message."""
-        return type(self)(self.row, self.words, place)
 
 
 def refuse(problems: Iterable[Problem]) -> None:
     """Raise a RecordError for the first row that has a problem, if there is one."""
-    earliest = min(problems, key=lambda problem: problem.first, default=None)
+    earliest = min(problems, key=lambda problem: problem.first_row, default=None)
     if earliest is not None:
-        raise RecordError(earliest.first, earliest.words)
+        raise earliest.error()
 
 
 def read_numbers(
     values: pa.ChunkedArray, name: str, nullable: bool = True
 ) -> tuple[Array, list[Problem]]:
-    """Return finite numbers (n,), NaN where missing."""
+    """Return (finite numbers (n,), NaN where missing; problems)."""
     problems: list[Problem] = []
     if pa.types.is_null(values.type):
         values = values.cast(pa.float64())
@@ -123,7 +122,7 @@ def read_numbers(
 def read_times(
     values: pa.ChunkedArray, name: str, nullable: bool = True
 ) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Return times (n,) in microseconds, null where missing."""
+    """Return (times (n,) in microseconds, null where missing; problems)."""
     kind = values.type
     problems: list[Problem] = []
     if _is_text(kind):
@@ -138,7 +137,7 @@ def read_times(
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Return texts (n,) unchanged, null where missing."""
+    """Return (unchanged texts (n,), null where missing; problems)."""
     try:
         return _texts(values), []
     except pa.ArrowException:
@@ -148,24 +147,24 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
 
 
 def find_texts(values: pa.ChunkedArray, listed: Iterable[str]) -> NDArray[np.int32]:
-    """Return the place (n,) of every text in a list, or −1.
+    """Return the index (n,) of every text in a list, or −1.
 
-    A null, or an empty field that is not listed, has a place at or beyond the end of the list.
+    The index of a null, or of an empty field that is not listed, is at or beyond the end of the list.
     """
-    places = pc.index_in(values, value_set=pa.array([*listed, "", None], pa.string()))
-    return np.asarray(pc.fill_null(places, -1).to_numpy())
+    indices = pc.index_in(values, value_set=pa.array([*listed, "", None], pa.string()))
+    return np.asarray(pc.fill_null(indices, -1).to_numpy())
 
 
 def explain_unlisted(
     values: pa.ChunkedArray, name: str, categories: tuple[str, ...], unlisted: NDArray[np.bool_]
 ) -> list[Problem]:
-    """Return problems of texts that are none of the categories."""
+    """Return the problems of the rows of `unlisted` (n,), whose texts are none of the categories."""
     if not unlisted.any():
         return []
     trimmed = pc.utf8_trim_whitespace(values)
     spaced = unlisted & _mask(pc.is_in(trimmed, value_set=pa.array(categories)))
-    folded = pa.array([category.lower() for category in categories])
-    cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=folded))
+    lower = pa.array([category.lower() for category in categories])
+    cased = unlisted & ~spaced & _mask(pc.is_in(pc.utf8_lower(trimmed), value_set=lower))
     return _existing_problems(
         name,
         ("has spaces around its category", "remove them", spaced),
@@ -177,7 +176,7 @@ def explain_unlisted(
 def missing_values(
     absent: NDArray[np.bool_], nullable: bool, name: str, problems: list[Problem]
 ) -> list[Problem]:
-    """Return the problem of values that are absent without another problem, unless `nullable`."""
+    """Return the problem of absent values (n,) that have no other problem, unless `nullable`."""
     if nullable:
         return []
     for problem in problems:
@@ -186,7 +185,7 @@ def missing_values(
 
 
 def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Return (numbers, null where a text is none or missing; problems)."""
+    """Return (numbers (n,), null where a text is missing or no number; problems)."""
     texts = _null_if_missing(texts)
     try:
         return texts.cast(pa.float64()), []
@@ -205,7 +204,7 @@ def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
 
 
 def _parse_times(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Return (times, null where a text is none or missing; problems)."""
+    """Return (times (n,), null where a text is missing or no time; problems)."""
     texts, kind = _null_if_missing(texts), pa.timestamp("us")
     try:
         return texts.cast(kind), []
@@ -257,26 +256,26 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _problem_of_all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
-    """Return a problem that all values except nulls have."""
+    """Return a problem that all rows without a null have."""
     return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
 def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
-    """Return a column's problems, given as (what, remedy, rows), that at least one row has."""
+    """Return those of a column's problems, given as (what, remedy, rows), that at least one row has."""
     return [Problem(name, what, remedy, rows) for what, remedy, rows in candidates if rows.any()]
 
 
 _MAX_STEPS = 2**48
-_EXTRA_DECIMALS = 3  # additional decimals of values between steps
-_STEP_DECIMALS = 6  # values that miss a step by less than this decimal count as on it
+_EXTRA_DECIMALS = 3  # number of additional decimals of values between steps
+_STEP_DECIMALS = 6  # number of decimals of a step count; a smaller difference is a rounding error
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Grid of values $x = o + k s$, k an integer: prices to the cent, doses to half a gram.
+    """Grid of values $x = o + k s$ with integers k, such as prices to the cent.
 
-    A column of such values is represented by the integers k, as dates are by days. Bins contain whole
-    steps, and values are written as rounded decimals.
+    A column of such values is represented by the step counts k, as dates are by days. Bins contain
+    whole steps, and values are written as rounded decimals.
 
     Arguments:
         origin: Value o of step 0.
@@ -296,44 +295,48 @@ class Steps:
     digits: int
 
     @classmethod
-    def to_decimals(cls, decimals: int) -> Steps:
-        """Return the grid of all numbers with so many decimals."""
+    def to_decimals(cls, decimals: int) -> Self:
+        """Return the grid of all numbers with at most `decimals` decimals."""
         return cls(0.0, 10.0**-decimals, decimals)
 
     @classmethod
-    def through(cls, low: float, size: float) -> Steps:
+    def through(cls, low: float, size: float) -> Self:
         """Return the grid of step `size` through `low`; 0 has step 0 if it is on the grid."""
         digits = max(_decimals(low), _decimals(size))
         origin = round(low - size * math.floor(round(low / size, _STEP_DECIMALS)), digits)
         return cls(origin, size, digits)
 
     def count(self, values: Array) -> Array:
-        """Return the steps of values, not rounded."""
+        """Return the step counts (n,) of values (n,), not rounded."""
         return np.asarray((values - self.origin) / self.size)
 
     def value(self, counts: Array) -> Array:
-        """Return the values of steps, rounded to their decimals."""
+        """Return the values (n,) of integer step counts (n,), rounded to the decimals of the grid."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits))
 
-    def between(self, counts: Array) -> Array:
-        """Return values of counts that need not be integers, such as means and centers of bins."""
+    def text(self, count: float) -> str:
+        """Return the shortest text of the value of an integer step count."""
+        return exact_text(float(self.value(np.array(count))))
+
+    def value_between(self, counts: Array) -> Array:
+        """Return the values (n,) of counts (n,) that are no integers, such as means."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
 
-    def place(self, value: float) -> float:
+    def round_count(self, value: float) -> float:
         """Return the step count of a value, an integer if only rounding separates it from a step."""
         return round((value - self.origin) / self.size, _STEP_DECIMALS)
 
-    def exactly(self, value: float, what: str) -> float:
-        """Return the step count of a declared value on the grid.
+    def require_count(self, value: float, what: str) -> float:
+        """Return the step count of a declared value, which must be on the grid.
 
         Raises:
-            PrivotError: if the value is not on the grid, or its count is too large.
+            PrivotError: if the value, which is called `what`, is not on the grid or has too many steps.
         """
-        count = self.place(value)
+        count = self.round_count(value)
         if count != round(count):
             raise PrivotError(
                 f"{what} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
-                f"apart: correct it, or the decimals or step"
+                "apart: correct it, or the decimals or step"
             )
         if abs(count) > _MAX_STEPS:
             raise PrivotError(

@@ -1,6 +1,4 @@
-"""Vector columns, as points or as the cells of a grid."""
-
-from __future__ import annotations
+"""Vector columns: several numbers in one domain, reported as a point or as a cell of a grid."""
 
 import math
 from collections.abc import Sequence
@@ -10,38 +8,40 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.random import Generator
 from numpy.typing import NDArray
 from pydantic import model_validator
 
 from privot.core.errors import MOST_CODES, PrivotError, require_count
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
-from privot.schema.columns.column import Bounds, CodedColumn, PointColumn
+from privot.schema.columns.column import Bounds, CodedColumn, PointColumn, TableColumns
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 from privot.schema.sampling import draw_within, end_densities
 
 # Default number of bins along each axis, by dimension: about 200 cells in all.
 DEFAULT_BINS = {2: 16, 3: 6}
-_TRIES = 64  # draws of a point until it is in the domain
+_TRIES = 64  # largest number of draws of a point until one is in the domain
 _ROUNDING = 1e-9
 # A cell that only touches the domain has no code: cells are shrunk by the share _SLIVER of their side,
 # and points in a cell without code move toward 0 by the larger share _PULL.
 _SLIVER, _PULL = 1e-6, 1e-5
+_FAR = 1000.0  # factor of made-up points, so that they lie outside the domain
 
 
 @dataclass(frozen=True)
 class Cells(Alphabet):
     """Alphabet of the cells of a domain of two or three coordinates.
 
-    The box around the unit domain, $[−1, 1]^d$, is cut into $b^d$ equal cells. Cells that intersect
-    the domain are numbered in C order; a nullable vector has one more code, the last. Bins
-    are declared or follow from d; they are never computed from data. Vectors are encoded on the device,
+    The box around the unit domain, $[−1, 1]^d$, is divided into $b^d$ equal cells. The k cells that
+    intersect the domain are numbered in C order; a nullable vector has one more code, the last. Bins are
+    declared or follow from d; they are never computed from data. Vectors are encoded on the device,
     which stores nothing of them. A decoded vector is drawn from its cell's intersection with the domain,
     by a density that has no steps between cells (`privot.schema.sampling`).
 
     Arguments:
         domain: Domain of the vectors, in the column's units.
-        bins: Number of bins along each axis; by default 16 in the plane, 6 in space.
+        bins: Number b of bins along each axis; by default 16 for d = 2 and 6 for d = 3.
         nullable: Whether a vector may be missing.
 
     Examples:
@@ -65,21 +65,21 @@ class Cells(Alphabet):
 
     @property
     def side(self) -> int:
-        """Number of bins along each axis."""
+        """Number b of bins along each axis."""
         return self.bins or DEFAULT_BINS[self.domain.dimension]
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        """Bin along each axis (K, d), from 0 to b − 1, of every cell that intersects the domain."""
+        """Bin along each axis (k, d), from 0 to b − 1, of every cell that intersects the domain."""
         d, unit = self.domain.dimension, self.domain.unit
         places = np.indices((self.side,) * d).reshape(d, -1).T
-        # A cell intersects a box, a ball, or its non-negative part if its point nearest to 0 is inside.
+        # A cell intersects a box, a ball or its non-negative part if the cell's point nearest to 0 does.
         nearest = self._nearest(self._corners(places))
         distance = np.abs(unit.project(nearest) - nearest).max(axis=1)
         return np.asarray(places[distance <= _ROUNDING])
 
     def _nearest(self, low: Array) -> Array:
-        """Return the point nearest to 0 of each cell, given lower corners `low` (n, d)."""
+        """Return the point nearest to 0 (n, d) of each cell, given its lower corner `low` (n, d)."""
         width = 2 / self.side
         return np.clip(0.0, low + _SLIVER * width, low + (1 - _SLIVER) * width)
 
@@ -91,20 +91,21 @@ class Cells(Alphabet):
         return codes
 
     def _flat_index(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index (n,) in C order of cells with bins (n, d)."""
+        """Return the index (n,) in C order of the cells at places (n, d)."""
         return np.asarray(places @ self.side ** np.arange(places.shape[1])[::-1])
 
     def _corners(self, places: NDArray[np.int64]) -> Array:
-        """Return the lower corners (n, d) of cells, in unit coordinates."""
+        """Return the lower corners (n, d) of the cells at places (n, d), in unit coordinates."""
         return np.asarray(places * (2 / self.side) - 1, np.float64)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Labels of all codes: the intervals of a cell."""
-        low = self._corners(self._places)
-        ends = np.stack([from_unit(self.domain, low), from_unit(self.domain, low + 2 / self.side)])
-        pairs = ends.swapaxes(0, 1)
-        cells = [" x ".join(f"[{a:.6g}, {b:.6g}]" for a, b in pair.T) for pair in pairs]
+        """Labels of all codes: the intervals of each cell, in the column's units."""
+        corners = self._corners(self._places)
+        lows = from_unit(self.domain, corners)
+        highs = from_unit(self.domain, corners + 2 / self.side)
+        intervals = np.stack([lows, highs], axis=2)  # (k, d, 2)
+        cells = [" x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in cell) for cell in intervals]
         return tuple(cells) + (MISSING,) * self.nullable
 
     @property
@@ -114,7 +115,6 @@ class Cells(Alphabet):
 
     @property
     def size(self) -> int:
-        """Number of codes K."""
         return len(self._places) + self.nullable
 
     def encode(self, units: Array) -> Codes:
@@ -133,11 +133,11 @@ class Cells(Alphabet):
         return np.where(absent, self.size - 1, codes)
 
     def _code(self, units: Array) -> Codes:
-        """Return the codes (n,) of points (n, d); −1 in a cell without code."""
+        """Return the codes (n,) of the cells of points (n, d); −1 for a cell without code."""
         places = np.floor((units + 1) * (self.side / 2)).astype(np.int64)
         return self._codes[self._flat_index(places.clip(0, self.side - 1))]
 
-    def decode(self, codes: Codes, rng: np.random.Generator) -> Array:
+    def decode(self, codes: Codes, rng: Generator) -> Array:
         """Draw points (n, d), in unit coordinates, within the cells of codes (n,); NaN where missing."""
         absent = np.asarray(codes >= len(self._places))
         places = self._places[np.where(absent, 0, codes)]
@@ -151,25 +151,28 @@ class Cells(Alphabet):
             points[pending] = low[pending] + positions * (2 / self.side)
             moved = np.abs(unit.project(points[pending]) - points[pending]).max(axis=1, initial=0.0)
             pending = pending[moved > _ROUNDING]
-        points[pending] = self._nearest(low[pending])  # cells with a tiny intersection
+        points[pending] = self._nearest(low[pending])  # cells whose intersection is tiny
         points = unit.project(points)
         points[absent] = np.nan
         return points
 
 
-_FAR = 1000.0  # test values beyond the domain are so many times as far from 0
-
-
 class VectorColumn(PointColumn, CodedColumn):
     """Column of several numbers in one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
 
-    Exactly one of `bounds` (a pair for each coordinate), `radius` (with `norm` 1 or 2, and
-    `non_negative`) and `support` (corners of a public polyline) declares the domain. With `nullable`,
-    the vector may be missing; it counts as missing if any coordinate is.
+    Exactly one of `bounds`, `radius` and `support` declares the domain. In a joint report with other
+    columns, a vector of two or three coordinates is reported as a cell of a grid (`Cells`). A vector of
+    more coordinates, or on a polyline, has no codes.
 
-    In a joint report with other columns, a vector of two or three coordinates is reported as one of the
-    cells (`Cells`) of a grid with `bins` bins along each axis. A vector of more coordinates, or on a
-    polyline, has no codes.
+    Arguments:
+        columns: Names of the table columns of the d coordinates.
+        bounds: Smallest and largest value of each coordinate.
+        radius: Radius of a ball around 0.
+        norm: Norm of the ball, 1 or 2.
+        non_negative: Whether the domain is the part of the ball without negative coordinates.
+        support: Corners of a public polyline.
+        bins: Number of bins along each axis of the grid.
+        nullable: Whether a vector may be missing; it is missing if any coordinate is.
 
     Examples:
         >>> VectorColumn(kind="vector", columns=("x", "y"), radius=1.0).domain.diameter(2)
@@ -234,48 +237,44 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @property
     def _cells(self) -> Cells:
-        assert self.alphabet is not None  # as a column of the schema's `coded` has
+        """The alphabet, of a column that has one."""
+        assert self.alphabet is not None
         return self.alphabet
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        (cells,), domain = codings, self.domain.program
+        cells, domain = self._cells, self.domain.program
         if domain is None:
             return None
-        how = {"take": "cell", "columns": list(self.columns), "domain": domain}
-        return how | {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
+        encoding = {"take": "cell", "columns": list(self.columns), "domain": domain}
+        return encoding | {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
 
     def table_columns(self, name: str) -> tuple[str, ...]:
-        """Return the names of the table columns that hold its coordinates."""
         return self.columns
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Return the coordinates (n, d), rows of NaN where any is missing."""
+        """Return (the coordinates (n, d), rows of NaN where any is missing; all problems)."""
         parts = [read_numbers(table.column(part), part, self.nullable) for part in self.columns]
-        points = np.stack([numbers for numbers, _ in parts])  # columns stay together, as in a table
+        points = np.stack([numbers for numbers, _ in parts])  # contiguous columns, as in a table
         points[:, np.isnan(points).any(axis=0)] = np.nan
         return points.T, [problem for _, problems in parts for problem in problems]
 
-    def _write_points(self, name: str, points: Array) -> dict[str, pa.Array]:
-        absent = np.isnan(points)
-        return {p: pa.array(points[:, j], mask=absent[:, j]) for j, p in enumerate(self.columns)}
+    def _write_points(self, name: str, points: Array) -> TableColumns:
+        coordinates = zip(self.columns, points.T, strict=True)
+        return {part: pa.array(numbers, mask=np.isnan(numbers)) for part, numbers in coordinates}
 
-    def make_up_points(self, name: str, units: Array) -> dict[str, pa.Array]:
+    def make_up_points(self, name: str, units: Array) -> TableColumns:
         return self._write_points(name, from_unit(self.domain, units))
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """See `CodedColumn`; a vector outside the domain has the code of its projection."""
         return self._cells.encode(self.encode_units(name, table))
 
-    def decode_codes(
-        self, name: str, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
+    def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         points = from_unit(self.domain, self._cells.decode(codes, rng))
         return self.decode_points(name, points)
 
-    def make_up_codes(
-        self, name: str, coding: Any, codes: Codes, rng: np.random.Generator
-    ) -> dict[str, pa.Array]:
-        """See `CodedColumn`: half of the vectors in cells at the domain's edge lie far beyond it."""
+    def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
+        """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far beyond it."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
         projected = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
@@ -284,5 +283,5 @@ class VectorColumn(PointColumn, CodedColumn):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _ = self.domain, self.alphabet  # building them checks what declares them
+        _ = self.domain, self.alphabet  # building them checks the fields
         return self
