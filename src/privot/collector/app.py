@@ -13,7 +13,7 @@ A batch is `application/vnd.privot.batch` or `application/json`. The answer is J
 422. A request that is refused as a whole gets another status, and `{"error": {"reason", "message"}}`;
 after 429, 503 and 507 the sender should try again later.
 
-`Collector` is the application, `Server` runs it with uvicorn, `Metrics` are its counters, and a `Sealer`
+`Collector` is the application, `Server` runs it with uvicorn, `Metrics` has its counters, and a `Sealer`
 moves stored reports into a release.
 
 **Several collectors** of one campaign, behind any load balancer, share a store in PostgreSQL, whose key
@@ -179,14 +179,11 @@ class Collector:
         reports_each: Maximum number of reports in a request; 1 if each ticket is for one report.
     """
 
-    _root_path, _post_path, _text_path = (
-        "/v1/campaigns/{fingerprint}",
-        "/reports",
-        "/randomizer.json",
-    )
+    _root_path = "/v1/campaigns/{fingerprint}"
+    _post_path, _text_path = "/reports", "/randomizer.json"
     _types: tuple[str, ...] = TYPES
     _unstored: ClassVar[dict[int, tuple[str, str]]] = {DELETED: ("deleted", _DELETED)}
-    _failed_status = (200, 422)  # if some of a request's reports are not stored; if none is
+    _failed_status = (200, 422)  # of an answer if some reports are not stored, and if none is
 
     def __init__(
         self,
@@ -323,10 +320,9 @@ class Collector:
         lines = self.unassigned.lines('campaign="none"')
         for served in self.served:
             labels, store = f'campaign="{served.campaign.fingerprint[:16]}"', served.writer.store
-            # In a thread, because a store's `count` may query a database.
-            count = await asyncio.to_thread(getattr, store, "count")
-            disk_bytes = await asyncio.to_thread(store.disk_bytes)
             lines += served.metrics.lines(labels)
+            disk_bytes = await asyncio.to_thread(store.disk_bytes)
+            count = await asyncio.to_thread(getattr, store, "count")  # which may query a database
             lines.append(("privot_stored_reports", labels, str(count)))
             lines.append(("privot_disk_bytes", labels, str(disk_bytes)))
             lines.append(("privot_waiting_reports", labels, str(served.writer.waiting)))
