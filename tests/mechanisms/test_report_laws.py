@@ -56,6 +56,16 @@ def test_a_joint_report_averages_its_forms():
     assert joint.both == pytest.approx(sum(law.both for law in laws) / 3, rel=1e-12)
 
 
+def test_forms_of_one_size_are_not_one_form():
+    """A person may hold 0 in one and 1 in the other, which bounds of one form do not cover."""
+    codings = {"sex": (2,), "work": (2,)}
+    for columns, one_form in ((1, False), (2, True)):
+        design = FormDesign.uniform(codings, report_columns=columns)
+        law = JointReport(design, epsilon=1.0).report_law
+        assert law.one_form is one_form
+        assert law.one == pytest.approx(SubsetSelection(2**columns, 1.0).report_law.one, rel=1e-12)
+
+
 def test_candidates_support_their_closest():
     law = ClosestCandidates.for_dimension(100, epsilon=4.0).report_law
     inside, outside = ClosestCandidates.for_dimension(100, epsilon=4.0).probabilities

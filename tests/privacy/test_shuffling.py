@@ -1,6 +1,7 @@
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 from math import comb
 
 import mpmath
@@ -231,6 +232,11 @@ def test_calibration_at_its_ends():
     assert calibrate_shuffling(40.0, 3, 1e-6) == 40.0
 
 
+@pytest.mark.parametrize("law", [ReportLaw.worst(2.0), ReportLaw.of_subsets(2.0, 12, 100)])
+def test_the_smallest_delta_leaves_epsilon0(law):
+    assert shuffled_epsilon(law, 50, 1e-300).epsilon == 2.0
+
+
 def test_closed_form_condition():
     assert shuffled_epsilon(5.0, 1000, 1e-6).epsilon_closed_form == 5.0
     assert Fraction(shuffled_epsilon(0.0, 10, 1e-6).epsilon) == 0
@@ -282,6 +288,21 @@ def test_no_digits_are_lost_at_large_epsilon0_or_near_it(epsilon0, num_people):
         exact = exact_pair_delta(epsilon0, num_people, epsilon)
         assert bound >= exact
         assert bound <= exact * (1 + 1e-5) + 1e-20
+
+
+@pytest.mark.parametrize(
+    ("epsilon0", "total", "num_people", "epsilon"),
+    [(24.7, 5, 5, 18.0), (28.9, 4, 7, 13.3), (37.5, 91, 150, 0.23), (37.9, 4990, 10, 2.3)],
+)
+def test_sets_lose_no_digits_at_large_epsilon0(epsilon0, total, num_people, epsilon):
+    """Where nobody else holds person 1's code, the event that somebody reports it needs nearly δ = 1."""
+    law = ReportLaw.of_subsets(epsilon0, 1, total)
+    other = 1 / (math.exp(epsilon0) + total - 1)
+    needed = 1 - (total - 1) * other - math.exp(epsilon) * num_people * other
+    assert needed > 0.99
+    forms = ReportLaw.mixed([(0.5, law), (0.5, ReportLaw.of_subsets(epsilon0, 1, 2))])
+    for each in (law, forms):
+        assert shuffled_delta(each, num_people, epsilon) >= needed - 1e-12
 
 
 @pytest.mark.parametrize(("epsilon0", "num_people"), [(24.0, 20), (30.0, 5), (36.0, 60), (40.0, 9)])
@@ -548,6 +569,50 @@ def test_others_who_all_hold_one_record_need_no_more_than_the_bound_of_few(
                         ways *= p**c / math.factorial(c)
                     exact += ways * total_z / num_people
             assert exact <= bound
+
+
+@pytest.mark.parametrize(("epsilon0", "size", "total"), [(1.0, 2, 4), (2.0, 12, 100), (0.5, 2, 5)])
+@pytest.mark.parametrize(("ratio", "slack"), [(0.2, 1.12), (0.7, 1.5)])  # chances are rounded
+def test_the_bound_of_few_is_its_theorem_by_all_that_others_hold(
+    epsilon0, size, total, ratio, slack
+):
+    """Every number of holders of either record, and everybody who may report before the first by ω."""
+    law, odds = ReportLaw.of_subsets(epsilon0, size, total), math.exp(epsilon0)
+    share = (size - 1) / (total - 2)
+    epsilon, others = ratio * epsilon0, 6
+    gain, loss = odds - math.exp(epsilon), math.exp(epsilon) * odds - 1
+    rare = {-math.expm1(epsilon) * odds: law.both, -math.expm1(epsilon): law.neither}
+    kinds = []
+    for hidden, shown in ((1.0, 0.0), (0.0, 1.0), (share, share)):  # of gains, and of losses
+        kind = {gain: law.one * (1 - hidden), gain / odds: law.one * odds * hidden}
+        kind |= {-loss: law.one * (1 - shown), -loss / odds: law.one * odds * shown} | rare
+        kinds.append(kind | {0.0: 1 - sum(kind.values())})
+
+    @cache
+    def mean_excess(*holders):
+        sums = {0.0: 1.0}
+        for kind in (
+            kind for kind, number in zip(kinds, holders, strict=True) for _ in range(number)
+        ):
+            longer: dict[float, float] = {}
+            for one, p in sums.items():
+                for more, q in kind.items():
+                    key = round(one + more, 9)
+                    longer[key] = longer.get(key, 0.0) + p * q
+            sums = longer
+        return sum(p * max(z, 0.0) for z, p in sums.items())
+
+    gamma, worst = 2 * law.one + law.both + law.neither, 0.0
+    for holders in compositions(others, 3):
+        delta = (1 - gamma) ** others * law.one * gain
+        for left in range(
+            1, others + 1
+        ):  # these come after the first who reports by ω, and he himself
+            for stay in compositions(left, 3):
+                ways = math.prod(map(comb, holders, stay)) / comb(others, left)
+                delta += gamma * (1 - gamma) ** (others - left) * ways * mean_excess(*stay) / left
+        worst = max(worst, delta)
+    assert worst <= _delta_of_few(law, others + 1, epsilon) <= slack * worst
 
 
 def compositions(total, parts):

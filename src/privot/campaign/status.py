@@ -111,7 +111,9 @@ def _next_commands(campaign: CampaignFolder, num_opened: int) -> list[str]:
         proofs = [quote(str(folder / "proofs.bin")) for folder in reversed(folders)]
         pairs = zip(sums, proofs, strict=True)
         commands += [f"aggregate {folder} --verify {path}" for folder, path in pairs]
-    commands += [f"aggregate {folder} {ids} -o {path}" for folder, path in sums.items()]
+    for folder, path in sums.items():
+        commands.append(f"aggregate {folder} {ids} -o {path}")
+        ids += f" --release {path}"  # so that the other server opens no other batch
     commands += [f"fit {' '.join(sums.values())} -o {quote(name + '-model')}"]
     return [f"next: privot {command}" for command in commands]
 

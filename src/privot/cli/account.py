@@ -49,7 +49,7 @@ _OPTIONS = {
 def noise(
     kind: str = Argument(help="The mechanism: laplace, gaussian or randomized-response."),
     epsilon: Epsilon = None,
-    sensitivity: float | None = Option(None, help="Diameter: l1 for laplace, l2 for gaussian."),
+    sensitivity: float | None = Option(None, help="Diameter of the domain, l1 or (gaussian) l2."),
     delta: float | None = Option(None, help="For gaussian: well below 1 / number of people."),
     categories: int | None = Option(None, help="For randomized-response: number k of categories."),
     scale: float | None = Option(None, help="Scale b of Laplace noise; epsilon is computed."),
@@ -286,7 +286,7 @@ def slices(
         num_projections=num_projections,
         records=records,
         batch_size=batch_size,
-        sampling=sampling,  # type: ignore[arg-type]  # checked there, as is the next
+        sampling=sampling,  # type: ignore[arg-type]  # checked by the class, as is the next
         neighboring=neighboring,  # type: ignore[arg-type]
         radius=radius,
         non_negative=non_negative,
@@ -361,7 +361,7 @@ def spent(
     adopt: Path | None = Option(
         None,
         help="List nothing, but let this account use a ledger from elsewhere (its file, or a secret "
-        "model's folder), if the original is never used again.",
+        "model's folder), if the original is not used after it was copied.",
     ),
 ) -> None:
     """List the runs that this user account made on private records, grouped by the records.

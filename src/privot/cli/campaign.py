@@ -469,7 +469,9 @@ def aggregate(
     encoder: Path | None = Option(None, help="Encoder of the shares: encoder.json."),
     role: str | None = Option(None, help="leader or helper."),
     release: list[Path] | None = Option(
-        None, help="ids.txt of each server: what both list is summed, once and with noise."
+        None,
+        help="ids.txt of each server: what both list is summed, once and with noise. The second server "
+        "also gets the sums of the first, and opens no other reports.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     key: Path | None = Option(None, help="File of the proofs' key, which the leader makes."),
@@ -553,9 +555,20 @@ def _read_shares(path: Path, server: Server) -> list[bytes]:
 
 
 def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
-    """Return the ids that all files list."""
+    """Return the ids that all lists have; refuse if sums among the files are of other ids."""
+    from privot.aggregated.server import batch_name, unsealed
+
     try:
-        lists = [path.read_text(encoding="utf-8").split() for path in files]
-        return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
-    except (OSError, ValueError) as error:
+        texts = [path.read_text(encoding="utf-8") for path in files]
+        sums = [text for text in texts if text.startswith("{")]
+        lists = [text.split() for text in texts if not text.startswith("{")]
+        ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, digits)) for digits in lists))
+        others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(f"--release cannot be read ({error}): give the servers' {_IDS}") from None
+    if others:
+        raise PrivotError(
+            f"--release has sums of other reports than both {_IDS} list, and no report is opened twice: "
+            "give the lists by which they were opened"
+        )
+    return ids

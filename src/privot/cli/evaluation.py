@@ -476,13 +476,13 @@ def _error_text(forecast: Forecast) -> str:
 
 def _calibrate_command(schema: Path, overall: Plan) -> str:
     """Return the command that calibrates the recommended report."""
-    words = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
+    parts = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
     if overall.table is not None:
         best = overall.table.recommended
-        words += [] if best.report == "joint" else [f"--report {best.report}"]
+        parts += [] if best.report == "joint" else [f"--report {best.report}"]
         if best.report_columns is not None:
-            words += [f"--report-columns {best.report_columns}"]
-    return " ".join([*words, "-o randomizer.json"])
+            parts += [f"--report-columns {best.report_columns}"]
+    return " ".join([*parts, "-o randomizer.json"])
 
 
 def _option_line(option: ExpectedError, table: TablePlan) -> _Line:

@@ -28,8 +28,10 @@ def collect(
     releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
     output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
     counted: bool = Option(False, "--count", help="Write counts, enough for maps and tables."),
-    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV files."),
-    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
+    randomizer: Path | None = Option(
+        None, "-r", "--randomizer", help="randomizer.json; CSV files need it."
+    ),
+    quarantine: Path | None = Option(None, help="Refused reports; default OUTPUT.quarantine.csv."),
     strict: bool = Option(False, "--strict", help="Refuse impossible reports: no quarantine."),
     key: Path | None = Option(None, help="The analyst's private key, to open one batch.sealed."),
     force: console.Force = False,
@@ -133,7 +135,7 @@ def _counts_of(
 
 def fit(
     context: typer.Context,
-    release: list[Path] = Argument(help="Releases or counts; waves in order, else newest last."),
+    release: list[Path] = Argument(help="Releases or counts; waves in order, or newest last."),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
     device: str = Option("auto", help="auto, cpu or cuda."),
     resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),

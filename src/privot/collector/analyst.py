@@ -20,24 +20,16 @@ reports.
 | analyst | all reports of a batch at once, in random order, with random ids; no sender, no time |
 | both together | who sent which report: only the ε₀ of its noise remains |
 
-- A **shuffler** that releases a batch early, keeps the order or reveals the senders enables an analyst
-  who cooperates to undo the mixing: ε₀ remains. Alone it can neither open a report nor change its
-  content. If it **drops or delays** reports, batches are smaller: ε is computed from the reports in a
-  batch, and a batch of fewer than the promise's people is refused here. It can also single out a person
-  by dropping all other reports and sending **its own in their place**; an analyst who cooperates can
-  recognize these, so that ε₀ remains. **Duplicates** count once, by the id inside the seal.
-- An **analyst** can remove the refusal of small batches from this code; then only the shuffler prevents
-  small batches. An analyst who observes the network of the shuffler, or of its batches, is both parties.
-- **Waves** of the same people: each has its own store and analyst's key. With one key for two waves,
-  sealed bytes that are sent again could be in two batches, and the id inside would distinguish that
-  report from all others. An analyst with both keys could distinguish late reports in a batch from the
-  others, so each wave's address is closed at the end of the wave.
-- A **client** can send reports of people who do not exist, as in every survey. They count as people in
-  ε, so honest people alone must reach the promise's number of people. Sealed bytes that are sent again
-  are the same report; a report that is sealed again is counted once in a batch. A report with an hour
-  is not counted, because the hour could identify its sender.
-- Whoever replaces the **public key** on its way to the device can read the reports: a device must pin
-  it, as a campaign's page does.
+- A **shuffler** alone can neither open a report nor change its content. With an analyst who cooperates,
+  or with reports of its own in place of all others, it undoes the mixing: ε₀ remains. If it **drops or
+  delays** reports, ε is computed from the reports in the batch, and a batch of fewer than the promise's
+  people is refused here. **Duplicates** count once, by the id inside the seal.
+- An **analyst** can skip that refusal. An analyst who observes the network of the shuffler or of its
+  batches, or the shuffler's disk, is both parties: waiting reports stand there in order of arrival.
+- **Waves** of the same people: each has its own store, key and address (`docs/guides/waves.md`).
+- A **client** can send reports of people who do not exist, which count as people in ε. A report with an
+  hour is not counted, because the hour could identify its sender.
+- Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 
 from __future__ import annotations

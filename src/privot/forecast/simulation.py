@@ -79,7 +79,7 @@ STAMP = "SIMULATED"
 PLACES: tuple[Place, ...] = get_args(Place)
 TRUSTED = {  # the party that is trusted, and with what
     "local": "nobody",
-    "shuffled": "a shuffler, with mixing",
+    "shuffled": "a shuffler, with mixing, and the other senders",
     "aggregated": "one of two servers, with its shares",
     "central": "a curator, with all records",
 }

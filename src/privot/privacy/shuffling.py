@@ -234,7 +234,7 @@ def shuffled_delta(
     if epsilon >= law.epsilon0:
         return 0.0
     # Truncation adds 4e^−L, which is to be at most 1e-9 of the resolution.
-    log_left_out, worst = math.log(4e9 / resolution), ReportLaw.worst(law.epsilon0).one
+    log_left_out, worst = math.log(4e9) - math.log(resolution), ReportLaw.worst(law.epsilon0).one
     total = _expected_excess(law.epsilon0, epsilon, num_people, worst, 0.0, log_left_out)
     if law.one < worst:
         total = min(total, _mean_excess(*_terms(law, epsilon, 1, 1), {num_people: 1 / num_people}))
@@ -319,8 +319,8 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     allowed = np.minimum(up, 0.7)
     cost = variance + 2 / tilt**2 * (down - np.log1p(down) - allowed - np.log1p(-allowed))
     i, j = np.unravel_index(np.argmin(np.where(up < 0.7, cost, np.inf)), cost.shape)
-    remaining = 1 - (law.one + law.both + law.neither)  # 1 − γ, or more: `of_sets` may overstate a
-    last = min(num_people - 1, math.ceil(-80 / math.log(remaining)))
+    blanket = law.one + law.both + law.neither  # γ, or less: `of_sets` may overstate a
+    remaining, last = 1 - blanket, min(num_people - 1, math.ceil(-80 / math.log1p(-blanket)))
     left_out = np.unique(np.round(np.geomspace(1, last, _BLOCKS))).astype(int)
     shares = remaining ** np.append(0, left_out[:-1]) - remaining**left_out
     people = num_people - left_out
@@ -344,6 +344,8 @@ def _delta_of_few(law: ReportLaw, num_people: int, epsilon: float) -> float:
         return math.inf
     tilted = masses * np.exp(rate * cells)
     total = float(tilted[2].sum())
+    if total**others < 1e-200:  # products of powers could leave the range of floats
+        return math.inf
     size = scipy.fft.next_fast_len(others * int(np.ptp(cells)) + 1, real=True)
     laws = np.array([np.bincount(cells % size, each, size) for each in tilted]) / total
     transforms, sums = scipy.fft.rfft(laws), np.arange(size)
@@ -352,14 +354,15 @@ def _delta_of_few(law: ReportLaw, num_people: int, epsilon: float) -> float:
     weights[[0, -1] if size % 2 == 0 else [0]] /= 2  # others stand for negative frequencies too
     zeros, ones, neither = _blocks_of_others(others)
     people = zeros + ones + neither
+    fewest = int(people.min())
 
     def largest(q: float) -> float:
         thinned = q * transforms + (1 - q) / total
-        large = np.log(np.abs(thinned).max(axis=0)) * people.min() > -_LOG_LEFT_OUT
+        large = np.log(np.abs(thinned).max(axis=0)) * fewest > -_LOG_LEFT_OUT
         powers = np.repeat(thinned[:, None, large], others + 1, axis=1)
         powers[:, 0] = 1.0
         powers = np.cumprod(powers, axis=1)
-        powers[np.abs(powers) < 1e-75] = 0.0  # denormal numbers are slow
+        powers[np.abs(powers) < 1e-100] = 0.0  # denormal numbers are slow
         # At frequency 0, whose power is the largest: rounding errors; and the frequencies left out.
         norms = powers[:, :, 0].real
         excess = 1e-13 * norms[0, zeros] * norms[1, ones] * norms[2, neither]
@@ -371,9 +374,10 @@ def _delta_of_few(law: ReportLaw, num_people: int, epsilon: float) -> float:
 
     blanket = 2 * law.one + law.both + law.neither
     alone = law.one * _gain_and_loss(law.epsilon0, epsilon)[0]  # δ without others
-    result, later, k = 0.0, 1.0, 1  # `later`: the probability of fewer
+    # `later`: the probability of a smaller q, or more: the others of a block are no fewer than `fewest`.
+    result, later, k = 0.0, 1.0, 1
     while later * alone > 1e-3 * result:
-        q = (1 - (1 - blanket) * math.exp(k * k / (6 * others))) / blanket
+        q = (1 - (1 - blanket) * math.exp(k * k / (6 * fewest))) / blanket
         if q <= 0:
             break
         before, later, k = later, math.exp(-k * k / 6), k + 1
@@ -456,6 +460,8 @@ def _mean_excess(
             excess += float(probabilities @ tails) / (up + down)
     lost = (math.exp(-_LOG_LEFT_OUT / 2) + max(1e-10, 1e-15 * most)) * sum(sizes.values())
     lost *= math.sqrt(most * variance) + up + down
+    # A transform loses atoms below 1e-16 of its sum, at up to 64 cells.
+    lost += 1e-14 * (10 + most) * sum(sizes.values()) * step * math.exp(-rate)
     return (excess + lost) * math.exp(most * math.log(total))
 
 

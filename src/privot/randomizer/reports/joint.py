@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any, NamedTuple, Self
@@ -398,7 +398,8 @@ class JointReport:
         sizes, sheets = np.unique(self.design.num_cells, return_inverse=True)
         shares = np.bincount(sheets, weights=self.design.shares)
         laws = [self.mechanism(int(n)).report_law for n in sizes]
-        return ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
+        law = ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
+        return replace(law, one_form=len(sheets) == 1)
 
     def privatize(self, codes: Codes) -> JointAnswers:
         """Draw one report for each record, given its codes (n, q) in all codings of all columns."""
