@@ -29,6 +29,7 @@ _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
 _CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
 _DATABASE = "postgresql://privot@database/privot"
+# Further options of a server in a container.
 _IN_CONTAINER = ["--host", "0.0.0.0", "--origin", "${PAGE:-http://127.0.0.1:8001}"]
 _IN_CONTAINER += ["--seal-every", "1"]
 
@@ -214,7 +215,7 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
 
 
 def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[str]:
-    """Return the servers' origins; refuse two on one machine, and unencrypted ones if they matter."""
+    """Return the servers' origins; refuse one for both, and http where the promise hides senders."""
     names = _receivers(rule)
     if {*addresses} != {*names}:
         raise PrivotError(

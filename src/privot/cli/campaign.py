@@ -144,7 +144,7 @@ def status(
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
-    With two servers, whose folders must be in CAMPAIGN, the reports of which both hold a share count.
+    With two servers, whose folders must be in CAMPAIGN, it counts the reports of which both have a share.
 
     Example: privot campaign status campaign/ --watch 5
 

@@ -459,6 +459,14 @@ class Collected:
         release: The release, in random order.
         quarantined: Table of the other reports, as text, with the reason for each.
         copies: Number of further copies of the counted reports.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
+        >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
+        >>> collected = collect(release)
+        >>> len(collected.release), collected.quarantined.num_rows, collected.copies
+        (2, 0, 0)
     """
 
     release: Release
