@@ -144,7 +144,7 @@ def status(
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
-    With two servers, whose folders must be in CAMPAIGN, it counts the reports of which both have a share.
+    With two servers, whose folders must be in CAMPAIGN, it counts reports of which both have a share.
 
     Example: privot campaign status campaign/ --watch 5
 
@@ -441,7 +441,7 @@ def serve(
         if has_shares:
             from privot.aggregated.app import ServedShares, ShareCollector
 
-            _server(Path(store), randomizers[0], role, key)
+            _server(Path(store), randomizers[0], role, key)  # creates or checks the folder
             server = ServedShares(Path(store), log_error)
             log(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
             collector = ShareCollector(server, admit, origin or [], log=log_error)

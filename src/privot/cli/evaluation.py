@@ -258,7 +258,7 @@ class _Simulation(NamedTuple):
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 
-_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the requested ε at which the page has errors
+_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the requested ε for which the page shows errors
 
 
 def _plan_trust(

@@ -13,9 +13,9 @@ module has two admissions, which limit floods of requests and identify no person
 
 **When a ticket is used up.** A request that is refused before anything is stored (a slow body, a busy
 collector, an unreadable batch) does not use up its ticket. A use is written to disk immediately before
-the reports are given to the store, so that no crash admits a second report. Until the acknowledgment,
-or if the store fails, the sender may send the same reports again with the same ticket (a store accepts
-a report once), but no others; after it, none. If the process is killed between the write and the
+the reports are given to the store, so that no crash admits a second report. Until the reports
+are acknowledged, or if the store fails, the sender may send them again with the same ticket (a store
+accepts a report once), but no others. If the process is killed between the write and the
 acknowledgment, the ticket is used up: delivery is at most once.
 
 Expiry is compared with the latest time that was seen: a clock set back extends no ticket.

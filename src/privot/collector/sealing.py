@@ -103,7 +103,7 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
     An interrupted deletion is finished first.
 
     Raises:
-        PrivotError: if the store or the storage fails; all records then remain stored.
+        PrivotError, OSError: if the store or the storage fails; all records then remain stored.
     """
     erase(store, storage)
     batch = store.begin_sealing()
@@ -123,10 +123,9 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
             metadata = {} if panel is None else wave_metadata(panel, wave)
             for table in in_random_order(files, num_buckets, shard_rows):
                 name, counts = shard_name(len(batch.shards) + len(rows)), _counts(campaign, table)
+                shard_metadata = metadata | _hash_metadata(counts)
                 with storage.writing(name) as draft:
-                    rows.append(
-                        write_reports(draft, [table], made_by, metadata | _hash_metadata(counts))
-                    )
+                    rows.append(write_reports(draft, [table], made_by, shard_metadata))
                 if counts:
                     with storage.writing(counts_name(name)) as draft:
                         draft.write_bytes(counts)
