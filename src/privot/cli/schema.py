@@ -42,7 +42,11 @@ def check(
     if metadata is not None:
         if as_json or against is not None:
             raise PrivotError("--metadata writes a file: leave out --json and --against")
-        _export_metadata(schema, metadata, force)
+        from privot.schema.drafts import write_metadata
+
+        claim_file(metadata, inputs=[schema], suffixes=(".json",), force=force)
+        write_file(metadata, write_metadata(privot.Schema.load(schema)))
+        print(f"{metadata}: SDV's metadata of {schema}")
         return
     declared = privot.Schema.load(schema)
     if against is not None:
@@ -191,14 +195,6 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
         if column != loaded.schema.coded[name]:
             print(f"  {name}: one of {len(column.labels)}: {', '.join(column.labels)}")
     print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
-
-
-def _export_metadata(schema: Path, output: Path, force: bool) -> None:
-    from privot.schema.drafts import write_metadata
-
-    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    write_file(output, write_metadata(privot.Schema.load(schema)))
-    print(f"{output}: SDV's metadata of {schema}")
 
 
 # The prompts of `privot schema new` ask for one column after another, and show how each is reported.

@@ -201,26 +201,24 @@ class Collector:
         self.unassigned = Metrics()  # counters of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
         self._memory, self._reports_each = memory or MemoryLimit(), reports_each
+        # Counters and handler of each method of each path.
         self._routes: dict[str, dict[str, tuple[Metrics, _Call]]] = {
             "/healthz": {"GET": (self.unassigned, self._health)},
             "/metrics": {"GET": (self.unassigned, self._metrics)},
         }
         for served in campaigns:
-            self._routes |= self._routes_of(served)
+            metrics = served.metrics
+            root = self._root_path.format(fingerprint=served.campaign.fingerprint)
+            text, signature = partial(self._randomizer, served), partial(self._signature, served)
+            self._routes |= {
+                root + self._post_path: {"POST": (metrics, partial(self._post, served))},
+                root + self._text_path: {"GET": (metrics, text)},
+                f"{root}{self._text_path}.sig": {"GET": (metrics, signature)},
+            }
         self.app: Any = self
         if origins:
             methods, headers = ["GET", "POST"], ["authorization", "content-type"]
             self.app = CORSMiddleware(self, origins, methods, headers, max_age=86_400)
-
-    def _routes_of(self, served: ServedCampaign) -> dict[str, dict[str, tuple[Metrics, _Call]]]:
-        """Return the counters and the handler of each path and method of a campaign."""
-        root = self._root_path.format(fingerprint=served.campaign.fingerprint)
-        text, signature = partial(self._randomizer, served), partial(self._signature, served)
-        return {
-            root + self._post_path: {"POST": (served.metrics, partial(self._post, served))},
-            root + self._text_path: {"GET": (served.metrics, text)},
-            f"{root}{self._text_path}.sig": {"GET": (served.metrics, signature)},
-        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with status 500 after an unexpected error, and count it if it is refused."""
