@@ -228,13 +228,10 @@ def delete(
 def up(
     campaign: Path = Argument(help="Folder of the campaign."),
     port: int | None = Option(
-        None,
-        help="Port of collector or leader; 0 for any; the page's by default.",
-        min=0,
-        max=65535,
+        None, help="Port of collector or leader; 0 for any; default: the page's.", min=0, max=65535
     ),
     helper_port: int | None = Option(
-        None, help="Port of the helper; 0 for any; the page's by default.", min=0, max=65535
+        None, help="Port of the helper; 0 for any; default: the page's.", min=0, max=65535
     ),
     page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
     every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),

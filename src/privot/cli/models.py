@@ -28,9 +28,7 @@ def collect(
     releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
     output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
     counted: bool = Option(False, "--count", help="Write counts, enough for maps and tables."),
-    randomizer: Path | None = Option(
-        None, "-r", "--randomizer", help="randomizer.json; CSV files need it."
-    ),
+    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV files."),
     quarantine: Path | None = Option(None, help="Refused reports; default OUTPUT.quarantine.csv."),
     strict: bool = Option(False, "--strict", help="Refuse impossible reports: no quarantine."),
     key: Path | None = Option(None, help="The analyst's private key, to open one batch.sealed."),

@@ -259,9 +259,7 @@ class UsedTickets:
             head, crc = data[start : start + _HEAD.size], data[start + _HEAD.size : start + size]
             if _crc(head) != crc:
                 if start + size < len(data):
-                    raise PrivotError(
-                        f"{path} is damaged, and with it who was admitted: restore it"
-                    )
+                    raise PrivotError(f"{path} is damaged, so used tickets are unknown: restore it")
                 break  # the last entry, which a loss of power has cut
             until, nonce = _HEAD.unpack(head)
             if nonce == _NO_NONCE:
