@@ -68,10 +68,10 @@ class Admitted:
 
     Arguments:
         until: Time of expiry, in seconds since 1970; None for no expiry.
-        use: Function that counts a use durably, before the reports in the content that it is given are
-            stored. It raises `NotAdmitted` if other reports have used up the right meanwhile.
-        acknowledge: Function that records that the reports in a content are stored: the right does not
-            admit them once more.
+        use: Function that is called with the bytes of all reports before they are stored, and counts a
+            use durably. It raises `NotAdmitted` if other reports have used up the right meanwhile.
+        acknowledge: Function that is called with these bytes once the reports are stored, after which
+            the right does not admit them again.
     """
 
     until: int | None = None
