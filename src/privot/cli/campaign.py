@@ -499,13 +499,12 @@ def aggregate(
     elif server.encoder.proofs:
         print(f"{server.prepare()}: for the other server alone, to verify reports")
     ids = server.ids()
+    text = "".join(f"{share_id.hex()}\n" for share_id in sorted(ids))
     with replacing_file(folder / _IDS) as draft:
-        draft.write_text("".join(f"{id_.hex()}\n" for id_ in sorted(ids)), encoding="utf-8")
-    min_batch = server.encoder.people
-    qualifier = "verified" if server.encoder.proofs else "in all"
-    print(
-        f"{folder}: {new:,} new shares, {len(ids):,} {qualifier}; a batch is {min_batch:,} or more"
-    )
+        draft.write_text(text, encoding="utf-8")
+    people = server.encoder.people
+    state = "verified" if server.encoder.proofs else "in all"
+    print(f"{folder}: {new:,} new shares, {len(ids):,} {state}; a batch is {people:,} or more")
 
 
 def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | None) -> Server:

@@ -87,9 +87,7 @@ def fit(
     if counted:
         others = [epsilon, delta, method, low_pass, *slices_options.values(), *context.obj.values()]
         if resume or any(value is not None for value in others):
-            raise PrivotError(
-                "--count goes by the schema's promise alone: leave out other settings"
-            )
+            raise PrivotError("--count takes the schema's promise alone: leave out other settings")
         _count(data, declared, record_form(separator, ignore), output, force)
         return
     shared = {"low_pass": low_pass, "seed": seed}
@@ -259,9 +257,7 @@ def fit_integral(
     if output.exists():  # refused before an hour of fitting
         raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
     if method == "boost" and estimator == "spline":
-        raise PrivotError(
-            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
-        )
+        raise PrivotError("--method boost cannot use the estimator 'spline': choose mlp or trees")
     settings: ClippedRatioSettings | BoostSettings
     if method == "clip":
         settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there

@@ -62,9 +62,7 @@ def collect(
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
     if counted and (sums := _open_sums(releases)):
         if key is not None or made_by is not None or strict:
-            raise PrivotError(
-                "noisy sums are of no single reports: leave out --key, -r and --strict"
-            )
+            raise PrivotError("noisy sums have no single reports: leave out --key, -r and --strict")
         claim_file(output, suffixes=(".json",), force=force)
         sums.save(output)
         print(f"{output}: noisy sums of {len(sums):,} reports, {sums.guarantee}")
@@ -202,10 +200,8 @@ def fit(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
     if is_first():
-        # A resumed fit replaces the model that the interrupted fit has saved.
-        claim_folder(
-            output, privot.models.FILES, inputs=release, force=force or checkpoint.exists()
-        )
+        replaced = force or checkpoint.exists()  # a resumed fit replaces its first model
+        claim_folder(output, privot.models.FILES, inputs=release, force=replaced)
     # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()

@@ -148,9 +148,7 @@ def new(
     """
     lines = [*(columns or ()), *(more or ())]
     if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
-        raise PrivotError(
-            "columns, --from and --pilot are three ways to a schema: give one of them"
-        )
+        raise PrivotError("columns, --from and --pilot are three ways to a schema: give one")
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:

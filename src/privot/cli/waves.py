@@ -155,9 +155,7 @@ def _load_wave_model(path: Path) -> WaveModel:
     from privot.local import WaveModel
 
     if not isinstance(model := privot.load(path), WaveModel):
-        raise PrivotError(
-            f"{path} is no model of waves: give the folder that privot fit --waves wrote"
-        )
+        raise PrivotError(f"{path} is no model of waves: give the folder of privot fit --waves")
     return model
 
 

@@ -445,9 +445,7 @@ class ShuffledCampaign(Campaign):
         refusal = super().refusal(place, part)
         if refusal.reason != "length":
             return refusal
-        message = (
-            "a report is not sealed as this campaign's are: seal it to the analyst's public key"
-        )
+        message = "a report is not sealed for this campaign: seal it to the analyst's public key"
         return RefusedReport(place, "sealed", message)
 
 
