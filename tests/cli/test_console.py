@@ -85,7 +85,7 @@ def test_a_strangers_words_do_not_steer_the_terminal(tmp_path):
 
 def test_options_are_the_fields_of_the_settings_with_their_defaults():
     names = [each.name for each in fields(FitSettings) if each.name != "hidden"]
-    options = {each.name: each for each in settings_options(FitSettings, names)}
+    options = {each.name: each for each in settings_options(FitSettings, names, "Settings")}
     assert list(options) == names
     for each in fields(FitSettings):
         if each.name != "hidden":

@@ -85,7 +85,7 @@ class ServedShares(Server):
 class ShareCollector(Collector):
     """ASGI application that accepts the shares of one server; its options are those of `Collector`."""
 
-    _at, _posts, _text = "", "/shares", "/encoder.json"
+    _root_path, _post_path, _text_path = "", "/shares", "/encoder.json"
     _types = ("application/octet-stream",)  # of other sites' pages only with their origin
     _unstored: ClassVar = {key: (word, f"its report {why}") for key, (word, why) in REFUSED.items()}
     _failed_status = (409, 409)

@@ -1,7 +1,4 @@
-"""Folder of a campaign: creation, signature and reading of its files.
-
-Its files, and who may have them, are listed in `privot.campaign`.
-"""
+"""Folder of a campaign: creation and reading of its files, which `privot.campaign` lists."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from privot.aggregated import Encoder
-from privot.campaign.pages import OF_REPORTS, OF_SHARES, origin_of, read_facts, write_pages
+from privot.campaign.pages import REPORT_FILES, SHARE_FILES, origin_of, read_facts, write_pages
 from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
@@ -32,6 +29,7 @@ _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
 _KEY, _WEB, _ABOUT, _ANALYST = "signing.pem", "web", "campaign.json", "analyst.key"
 _CONTAINERS, _SECRETS, _VERIFY = "containers", "secrets", "verify.key"
 _DATABASE = "postgresql://privot@database/privot"
+# Further options of a server in a container.
 _IN_CONTAINER = ["--host", "0.0.0.0", "--origin", "${PAGE:-http://127.0.0.1:8001}"]
 _IN_CONTAINER += ["--seal-every", "1"]
 
@@ -45,13 +43,6 @@ class CampaignFolder:
         rule: Randomizer of each record, or encoder of its shares for two servers.
         title: Title of the pages.
         questions: Survey question of each column; a column without one shows its name.
-
-    Examples:
-        >>> from privot import Schema
-        >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
-        >>> randomizer = Randomizer.calibrate(schema, epsilon=1.0)
-        >>> CampaignFolder(Path("ask"), randomizer, "A bit", questions={}).web.name
-        'web'
     """
 
     folder: Path
@@ -61,20 +52,19 @@ class CampaignFolder:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a campaign's folder."""
+        """Read a campaign's folder; raise PrivotError if it is none."""
         try:
             about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
             title, questions = about["title"], about["questions"]
             encoder, randomizer = folder / _ENCODER, folder / _RANDOMIZER
-            shares = encoder.exists()
-            rule = Encoder.load(encoder) if shares else Randomizer.load(randomizer)
+            rule = Encoder.load(encoder) if encoder.exists() else Randomizer.load(randomizer)
         except (OSError, ValueError, KeyError, TypeError):
             raise PrivotError(f"{folder} is no campaign: make one: `privot campaign new`") from None
         return cls(folder, rule, title, questions)
 
     @property
     def randomizer(self) -> Randomizer:
-        """The randomizer; refused where devices send shares."""
+        """The randomizer; PrivotError if devices send shares."""
         if isinstance(self.rule, Encoder):
             raise PrivotError(
                 f"{self.folder} is a campaign of two servers, which have shares and no reports: use "
@@ -98,15 +88,17 @@ class CampaignFolder:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Addresses to which the page sends: of the `collector`, or of `leader` and `helper`."""
+        """Addresses to which the page sends, of the `collector`, or of `leader` and `helper`."""
         return {name: self._facts[name] for name in _receivers(self.rule) if name in self._facts}
 
     @property
     def ports(self) -> list[int | None]:
-        """Port of 127.0.0.1 that each of `addresses` names; None for any other address, or https."""
-        found = [(at, *_machine(origin_of(name, at))) for name, at in self.addresses.items()]
-        here = ("http", "127.0.0.1")
-        return [port if (at.partition(":")[0], host) == here else None for at, host, port in found]
+        """Port of each of `addresses` if it is `http://127.0.0.1`; None for any other address."""
+        ports = []
+        for name, address in self.addresses.items():
+            host, port = _machine(origin_of(name, address))
+            ports.append(port if host == "127.0.0.1" and address.startswith("http:") else None)
+        return ports
 
     @property
     def public_key(self) -> str:
@@ -122,8 +114,8 @@ class CampaignFolder:
         """Return the command of `privot` that runs each server, by role, in the order of `addresses`.
 
         Arguments:
-            home: Path under which a server has this folder's `web` and `secrets`; None for here.
-            stores: Folder of the servers' stores; None for this one.
+            home: Path at which a server has this folder's `web` and `secrets`; this folder if None.
+            stores: Folder of the servers' stores; this folder if None.
         """
         commands, home = {}, str(self.folder) if home is None else home
         for name in self.addresses:
@@ -142,7 +134,7 @@ def _file_of(rule: Randomizer | Encoder) -> str:
 
 
 def _receivers(rule: Randomizer | Encoder) -> tuple[str, ...]:
-    """Return the names of the servers that a campaign's page sends to."""
+    """Return the names of the servers to which a campaign's page sends."""
     return ("leader", "helper") if isinstance(rule, Encoder) else ("collector",)
 
 
@@ -154,19 +146,19 @@ def create(
     questions: Mapping[str, str] | None = None,
     **addresses: str,
 ) -> CampaignFolder:
-    """Create a campaign's folder: a signed rule, pages, and keys (of an analyst, too, if shuffled).
+    """Create a campaign's folder: a signed rule, pages, and keys.
 
     Arguments:
-        rule: A randomizer that browsers can draw, or an encoder of shares that they can make.
+        rule: A randomizer or an encoder that browsers can run.
         folder: Folder to create; it must not exist.
         title: Title of the pages.
         questions: Survey questions, by column of the schema.
-        addresses: Addresses that the page sends to: `collector` with a randomizer, `leader` and `helper`
-            with an encoder.
+        addresses: Addresses to which the page sends: `collector` with a randomizer, `leader` and
+            `helper` with an encoder.
 
     Raises:
-        PrivotError: if browsers cannot draw by the rule, a question names no column, the folder exists,
-            or an address is missing, invalid or not encrypted, or both servers have the same host.
+        PrivotError: if browsers cannot run the rule, a question names no column, the folder exists, an
+            address is missing, invalid or not encrypted, or both servers have the same host.
 
     Examples:
         >>> from tempfile import TemporaryDirectory
@@ -186,7 +178,8 @@ def create(
         raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
     origins = _origins(rule, addresses)
     if shuffled := isinstance(rule, Randomizer) and shuffled_promise(rule.schema) is not None:
-        # What was sealed for one campaign would be alone of its kind in a batch of another.
+        # A random name gives it a fingerprint of its own. Otherwise reports that were sealed for another
+        # campaign of the same randomizer could be put into a batch, and recognized there.
         rule = Randomizer.from_json(named(rule.to_json()))
     with replacing_folder(folder) as draft:
         path, web = draft / _file_of(rule), draft / _WEB
@@ -201,13 +194,13 @@ def create(
         facts = _facts_of(rule) | {"publicKey": public_key(key)} | addresses | about
         if shuffled:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
-        write_pages(web, OF_SHARES if isinstance(rule, Encoder) else OF_REPORTS, facts, origins)
+        write_pages(web, SHARE_FILES if isinstance(rule, Encoder) else REPORT_FILES, facts, origins)
         _write_containers(CampaignFolder(draft, rule, title, about["questions"]))
     return CampaignFolder(folder, rule, title, about["questions"])
 
 
 def _require_for_browsers(rule: Randomizer | Encoder) -> None:
-    """Refuse a rule that browsers do not run, and say what to change."""
+    """Refuse a rule that browsers cannot run."""
     if rule.program is not None:
         return
     if isinstance(rule, Randomizer):
@@ -222,7 +215,7 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
 
 
 def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[str]:
-    """Return the servers' origins; refuse two on one machine, or not encrypted."""
+    """Return the servers' origins; refuse one for both, and http where the promise hides senders."""
     names = _receivers(rule)
     if {*addresses} != {*names}:
         raise PrivotError(
@@ -230,15 +223,16 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
             f"{', '.join(addresses) or 'none'}: give one for each, and no other"
         )
     origins = [origin_of(name, addresses[name]) for name in names]
-    machines = [_machine(each) for each in origins]
+    machines = [_machine(origin) for origin in origins]
     if len({*machines}) < len(names):
         raise PrivotError(
             f"leader and helper are both at {origins[0]}, and who has both shares reads the record: "
             "give addresses of two organizations"
         )
-    hidden = len(names) > 1 or shuffled_promise(rule.schema)  # contents may not meet their senders
+    # Nobody may see both a sender and what they send.
+    needs_encryption = len(names) > 1 or shuffled_promise(rule.schema)
     for origin, (_, port) in zip(origins, machines, strict=True):
-        if port is None and hidden and origin.startswith("http:"):
+        if port is None and needs_encryption and origin.startswith("http:"):
             raise PrivotError(
                 f"{origin} is not encrypted, and who reads along sees who sends what, which the promise "
                 "hides: give addresses that begin with https://"
@@ -247,7 +241,7 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
 
 
 def _machine(origin: str) -> tuple[str, int | None]:
-    """Return what tells receivers apart: the host of an origin, and the port if it is this machine."""
+    """Return the host of an origin; and the port if the host is this machine, otherwise None."""
     parts = urlsplit(origin)
     host = str(parts.hostname).rstrip(".")
     if not _THIS_MACHINE.fullmatch(host):
@@ -257,41 +251,50 @@ def _machine(origin: str) -> tuple[str, int | None]:
 
 
 def _write_containers(campaign: CampaignFolder) -> None:
-    """Write the compose file of the campaign's servers, with configurations and secrets of its services.
+    """Write the compose file of the campaign's servers, and configurations and secrets of its services.
 
-    The verification key of shares is made here if both servers are on this machine, to try them out.
+    The verification key of shares is written only if both servers are on this machine, as for a try-out.
     """
-    services, proofs = [], isinstance(campaign.rule, Encoder) and campaign.rule.proofs
+    proofs = isinstance(campaign.rule, Encoder) and campaign.rule.proofs
+    services = []
     servers = campaign.servers("", "/store").items()
     for (role, command), port in zip(servers, campaign.ports, strict=True):
         needed: list[Any] = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * proofs
-        if role == "collector":
+        if role == "collector":  # its store is a database
             command[-1:], needed = [_DATABASE, "--release", "/store"], ["database"]
         inside = 8002 if role == "helper" else 8000
-        words = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
-        words |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
-        services.append(words | {"FINGERPRINT": campaign.rule.fingerprint})
+        values = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
+        values |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
+        services.append(values | {"FINGERPRINT": campaign.rule.fingerprint})
     blocks: dict[str, list[dict[str, str]]] = {"all": [{}], "each": services}
     blocks["proofs"] = [{}] * proofs
-    blocks |= {words["ROLE"]: [words] for words in services}
-    folders = {"compose.yaml": campaign.folder}
-    (private := campaign.folder / _SECRETS).mkdir(mode=0o700)
-    (configured := campaign.folder / _CONTAINERS).mkdir()
-    made = ["grafana", *["database"] * ("collector" in blocks)]
-    for name in made + [_VERIFY] * (proofs and all(campaign.ports)):
+    blocks |= {values["ROLE"]: [values] for values in services}
+    private, configurations = campaign.folder / _SECRETS, campaign.folder / _CONTAINERS
+    private.mkdir(mode=0o700)
+    configurations.mkdir()
+    names = ["grafana", *["database"] * ("collector" in blocks)]
+    for name in names + [_VERIFY] * (proofs and all(campaign.ports)):
         (private / name).write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
-    for source in (files("privot.campaign") / _CONTAINERS).iterdir():
-        text, *parts = re.split(r"^ *#: (\w+)\n", source.read_text("utf-8"), flags=re.MULTILINE)
-        for name, block in zip(parts[::2], parts[1::2], strict=True):
-            for words in blocks.get(name, []):
-                text += re.sub(
-                    r"\b[A-Z]+\b", lambda found, w=words: w.get(found[0], found[0]), block
-                )
-        (folders.get(source.name, configured) / source.name).write_text(text, encoding="utf-8")
+    for template in (files("privot.campaign") / _CONTAINERS).iterdir():
+        folder = campaign.folder if template.name == "compose.yaml" else configurations
+        text = _filled(template.read_text("utf-8"), blocks)
+        (folder / template.name).write_text(text, encoding="utf-8")
+
+
+def _filled(template: str, blocks: Mapping[str, list[dict[str, str]]]) -> str:
+    """Return the text of a template, in which a line `#: NAME` begins the block NAME.
+
+    A block is repeated for each mapping in `blocks[NAME]`, whose keys are replaced by its values.
+    """
+    text, *parts = re.split(r"^ *#: (\w+)\n", template, flags=re.MULTILINE)
+    for name, block in zip(parts[::2], parts[1::2], strict=True):
+        for values in blocks.get(name, []):
+            text += re.sub(r"\b[A-Z]+\b", lambda word, v=values: v.get(word[0], word[0]), block)
+    return text
 
 
 def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:
-    """Return what the page verifies and states of a rule, with the labels of each reported coding."""
+    """Return what the page verifies and states about a rule, with the labels of each reported coding."""
     facts: dict[str, Any] = {"fingerprint": rule.fingerprint}
     if isinstance(rule, Encoder):
         return facts | {"promise": rule.guarantee(rule.people).describe(), "people": rule.people}

@@ -1,7 +1,8 @@
-"""The pages of a campaign: their files, what a page states about itself, and a server for one machine.
+"""The pages of a campaign: their files, their facts, and a web server for this machine.
 
-A page states its facts (what it pins, shows, and sends to) in a JSON element, and its policy names the
-origins that it may send to. Both are inserted when the folder is made; the other files are copies.
+The facts of a page are the values that it pins and shows, and the addresses to which it sends, in a JSON
+element. Its `Content-Security-Policy` names the origins of these addresses. Both are inserted when the
+folder is created; the other files are copies.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from typing import Any
 
 from privot.core.errors import PrivotError
 
-# Files of a campaign's page by their names there, and the files of this package that they are made of.
-_OF_ALL = ("questions.js", "dashboard.html", "dashboard.js", "campaign.css")
-OF_REPORTS = {"index.html": "index.html", "index.js": "index.js", "reported.js": "reported.js"}
-OF_SHARES = {"index.html": "shares.html", "shares.js": "shares.js"}
 CLIENT = "privot.js"
+_COMMON_FILES = ("questions.js", "dashboard.html", "dashboard.js", "campaign.css", CLIENT)
+# Further files of a page for reports, or for shares: names in the folder, and in this package.
+REPORT_FILES = {"index.html": "index.html", "index.js": "index.js", "reported.js": "reported.js"}
+SHARE_FILES = {"index.html": "shares.html", "shares.js": "shares.js"}
 # Addresses whose hosts a Content-Security-Policy can name.
 _ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::([0-9]{1,5}))?)(?:/[^\s?#]*)?", re.ASCII | re.I)
 _FACTS = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 
 
 def origin_of(name: str, address: str) -> str:
-    """Return scheme, host and port of an address in lower case, for the page's policy."""
+    """Return scheme, host and port of the address of `name`; raise PrivotError if it is not HTTP."""
     parts = _ADDRESS.fullmatch(address)
     if parts is None or int(parts[2] or 0) >= 2**16:
         raise PrivotError(
@@ -40,23 +41,22 @@ def origin_of(name: str, address: str) -> str:
 
 
 def write_pages(
-    web: Path, names: Mapping[str, str], facts: Mapping[str, Any], origins: Iterable[str]
+    web: Path, further: Mapping[str, str], facts: Mapping[str, Any], origins: Iterable[str]
 ) -> None:
-    """Write the pages into a folder: one kind of page, its facts, and the origins it may send to."""
+    """Write the pages into a folder: REPORT_FILES or SHARE_FILES, facts, and allowed origins."""
     pages = files("privot.campaign") / "web"
-    client = pages / CLIENT
-    if not client.is_file():
+    if not (pages / CLIENT).is_file():
         raise PrivotError("the browser's client was not built: run `make client` in the checkout")
-    for name, source in ({name: name for name in (*_OF_ALL, CLIENT)} | {**names}).items():
+    for name, source in [*zip(_COMMON_FILES, _COMMON_FILES, strict=True), *further.items()]:
         text = (pages / source).read_text(encoding="utf-8")
-        if name == "index.html":  # escaped, for no text of a schema may close the script element
+        if name == "index.html":  # escaped, so that no text of a schema closes the script element
             text = text.replace("ORIGINS", " ".join(origins), 1)
             text = text.replace("CAMPAIGN", json.dumps(facts).replace("<", "\\u003c"), 1)
         (web / name).write_text(text, encoding="utf-8")
 
 
 def read_facts(web: Path) -> dict[str, Any]:
-    """Return the facts that a folder's page states."""
+    """Return the facts of a folder's page; empty if it states none."""
     path = web / "index.html"
     try:
         found = _FACTS.search(path.read_text(encoding="utf-8"))
@@ -66,14 +66,14 @@ def read_facts(web: Path) -> dict[str, Any]:
 
 
 class _Pages(SimpleHTTPRequestHandler):
-    """Request handler for a folder's files, and for a page with other addresses."""
+    """Request handler for a folder's files, with `index` in place of its `index.html`."""
 
-    def __init__(self, *given: Any, index: bytes, **more: Any) -> None:
+    def __init__(self, *arguments: Any, index: bytes, **options: Any) -> None:
         self._index = index
-        super().__init__(*given, **more)
+        super().__init__(*arguments, **options)
 
     def do_GET(self) -> None:
-        """Send the adapted page, or any other file unchanged."""
+        """Send the index, or any other file of the folder."""
         if self.path.partition("?")[0] not in ("/", "/index.html"):
             super().do_GET()
             return
@@ -93,19 +93,18 @@ class _Pages(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def page_server(web: Path, moved: Mapping[str, str], host: str, port: int) -> Iterator[str]:
+def page_server(web: Path, replaced: Mapping[str, str], host: str, port: int) -> Iterator[str]:
     """Serve a campaign's pages on this machine during a `with` block, which gets their origin.
 
-    Any web server can serve the folder instead. The page pins the addresses that it sends to; if a
-    collector or server listens on another one, the page is sent with that one, and the file is left
-    unchanged.
+    Any web server can serve the folder as well. This one can replace the addresses to which the page
+    sends, if the servers listen on others; the file is unchanged.
 
-    **Privacy review.** Requests are not logged. Addresses alone are replaced; the pinned fingerprint and
-    key stay.
+    **Privacy review.** Requests are not logged. Only addresses are replaced, not the pinned fingerprint
+    and key.
 
     Arguments:
         web: Folder of the pages.
-        moved: By each address that the page pins, the address that is listened on.
+        replaced: The address to send to, by the address in the page.
         host: Host to listen on.
         port: Port to listen on; 0 for any free one.
 
@@ -113,10 +112,10 @@ def page_server(web: Path, moved: Mapping[str, str], host: str, port: int) -> It
         PrivotError: if the port cannot be listened on.
     """
     text = (web / "index.html").read_text(encoding="utf-8")
-    pinned = {origin_of("address", old): new for old, new in moved.items()}  # in the policy
-    pinned |= {old.rstrip("/"): new for old, new in moved.items()}
-    either = "|".join(re.escape(old) for old in sorted(pinned, key=len, reverse=True))
-    index = re.sub(either, lambda found: pinned[found[0]], text).encode()
+    new_texts = {origin_of("address", old): new for old, new in replaced.items()}  # in the policy
+    new_texts |= {old.rstrip("/"): new for old, new in replaced.items()}  # in the facts
+    pattern = "|".join(re.escape(old) for old in sorted(new_texts, key=len, reverse=True))
+    index = re.sub(pattern, lambda match: new_texts[match[0]], text).encode()
     try:
         server = ThreadingHTTPServer((host, port), partial(_Pages, index=index, directory=str(web)))
     except OSError as error:

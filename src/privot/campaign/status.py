@@ -1,4 +1,4 @@
-"""The numbers of a campaign's dashboard: how many reports there are, and what they say so far.
+"""The data of a campaign's dashboard: number of reports, expected error, estimated distributions.
 
 **Privacy review.** Everything is a function of reports, of a published model, or of the number of people
 who took part, which is public (post-processing).
@@ -25,13 +25,12 @@ from privot.randomizer import Release, plan_reports
 from privot.randomizer.information import joint_errors
 from privot.schema import Schema
 
-_ROWS, _BINS, _CELLS = 40_000, 30, 24  # of a sample; of a number; along each side of a map
+_ROWS = 40_000  # number of sampled records, from which distributions are estimated
+_BINS, _CELLS = 30, 24  # number of bins of a number; number of cells along each side of a map
 
 
 def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -> dict[str, Any]:
     """Write the dashboard's data to `web/status.json`, and return them.
-
-    The data are the number of reports, the expected error, and each column's estimated distribution.
 
     Arguments:
         campaign: The campaign.
@@ -55,78 +54,88 @@ def write_status(campaign: CampaignFolder, release: Release, *, seed: int = 0) -
 
 
 def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None = None) -> list[str]:
-    """Write the dashboard's data of a campaign of two servers, whose folders are in the campaign's own.
+    """Write the dashboard's data of a campaign of two servers, whose folders are in the campaign's.
 
-    No report is opened. The result is a line with the number of reports of which both servers hold a
-    share; if they are enough for a batch, the next commands follow as further lines.
+    No report is opened.
 
     Arguments:
         campaign: The campaign.
         model: Model of a batch, whose distributions are shown from now on; if it is given, the servers'
             folders may be missing.
 
+    Returns:
+        Lines to print: the number of reports of which both servers have a share, and, if they are enough
+        for a batch, the commands that open it.
+
     Raises:
         PrivotError: if the model is of another encoder, or a folder and the model are missing.
     """
-    encoder, places = campaign.rule, [campaign.folder / role for role in ROLES]
+    encoder, folders = campaign.rule, [campaign.folder / role for role in ROLES]
     assert isinstance(encoder, Encoder)
     if model is not None and model.rule.to_json() != encoder.to_json():
         raise PrivotError("the model is of another campaign: give one of this campaign's sums")
-    if all(place.exists() for place in places):
-        leader, helper = (Server(place) for place in places)
-        held = len(leader.ids(verified=False) & helper.ids(verified=False))
-        opened = min(leader.num_opened, helper.num_opened)
+    if all(folder.exists() for folder in folders):
+        leader, helper = (Server(folder) for folder in folders)
+        num_waiting = len(leader.ids(verified=False) & helper.ids(verified=False))
+        num_opened = min(leader.num_opened, helper.num_opened)
     elif model is not None:
-        held, opened = 0, sum(model.batches)
+        num_waiting, num_opened = 0, sum(model.batches)
     else:
         raise PrivotError(
             f"{campaign.folder} has no folders of both servers: each counts its own shares by `privot "
             "aggregate`; or give --release model/"
         )
-    # Only a model changes this file, so that columns stay when others update the counts.
-    shown = campaign.folder / "columns.json"
+    # Without a model, the distributions of the last one are shown.
+    columns_file = campaign.folder / "columns.json"
     if model is not None:
-        with replacing_file(shown) as draft:
+        with replacing_file(columns_file) as draft:
             columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
             draft.write_text(json.dumps(columns), encoding="utf-8")
-    columns = json.loads(shown.read_text(encoding="utf-8")) if shown.exists() else []
-    numbers = {"reports": held, "needed": encoder.people, "opened": opened, "columns": columns}
-    _write(campaign, encoder.guarantee(encoder.people), expected_error=None, **numbers)
-    batch = f"a batch is {encoder.people:,} or more"
-    more = _next_commands(campaign, opened, encoder.proofs) if held >= encoder.people else []
-    return [f"{held:,} reports are held by both servers, {opened:,} were opened; {batch}", *more]
+    columns = json.loads(columns_file.read_text("utf-8")) if columns_file.exists() else []
+    people = encoder.people
+    numbers = {"reports": num_waiting, "needed": people, "opened": num_opened, "columns": columns}
+    _write(campaign, encoder.guarantee(people), expected_error=None, **numbers)
+    line = f"{num_waiting:,} reports are held by both servers, {num_opened:,} were opened; "
+    line += f"a batch is {people:,} or more"
+    return [line, *(_next_commands(campaign, num_opened) if num_waiting >= people else [])]
 
 
-def _next_commands(campaign: CampaignFolder, opened: int, proofs: bool) -> list[str]:
-    """Return the commands that open all reports that both servers hold, and learn from their sums."""
-    name, places = campaign.folder.resolve().name, [campaign.folder / role for role in ROLES]
-    name += f"-after-{opened}" if opened else ""  # files of another batch are there
-    ids = " ".join(f"--release {quote(str(place / 'ids.txt'))}" for place in places)
-    sums = {quote(str(place)): quote(f"{name}-{place.name}.json") for place in places}
-    commands = [f"aggregate {place}" for place in sums]
-    if proofs:
-        others = [quote(str(place / "proofs.bin")) for place in reversed(places)]
-        commands += [f"{each} --verify {path}" for each, path in zip(commands, others, strict=True)]
-    for place, path in sums.items():
-        commands.append(f"aggregate {place} {ids} -o {path}")
-        ids += f" --release {path}"  # so that the other opens no other batch
+def _next_commands(campaign: CampaignFolder, num_opened: int) -> list[str]:
+    """Return the commands that open all reports that both servers have, and learn from their sums."""
+    name, folders = campaign.folder.resolve().name, [campaign.folder / role for role in ROLES]
+    name += f"-after-{num_opened}" if num_opened else ""  # files of earlier batches exist
+    ids = " ".join(f"--release {quote(str(folder / 'ids.txt'))}" for folder in folders)
+    sums = {quote(str(folder)): quote(f"{name}-{folder.name}.json") for folder in folders}
+    commands = [f"aggregate {folder}" for folder in sums]
+    if isinstance(campaign.rule, Encoder) and campaign.rule.proofs:
+        proofs = [quote(str(folder / "proofs.bin")) for folder in reversed(folders)]
+        pairs = zip(sums, proofs, strict=True)
+        commands += [f"aggregate {folder} --verify {path}" for folder, path in pairs]
+    for folder, path in sums.items():
+        commands.append(f"aggregate {folder} {ids} -o {path}")
+        ids += f" --release {path}"  # so that the other server opens no other batch
     commands += [f"fit {' '.join(sums.values())} -o {quote(name + '-model')}"]
-    return [f"next: privot {each}" for each in commands]
+    return [f"next: privot {command}" for command in commands]
 
 
 def _write(
     campaign: CampaignFolder, guarantee: PureDP | ApproximateDP | DistributedDP, **numbers: Any
 ) -> dict[str, Any]:
-    """Write a campaign's title, its guarantee and its numbers."""
-    own = {"guarantee": _in_figures(guarantee), "promise": guarantee.describe()}
-    status = {"title": campaign.title} | own | numbers
+    """Write a campaign's title, its guarantee and its numbers to `web/status.json`."""
+    # One number for a local guarantee; every number of a guarantee that trusts somebody.
+    is_local = not isinstance(guarantee, DistributedDP)
+    text = f"ε = {at_most(guarantee.epsilon)}" if is_local else str(guarantee)
+    status = {"title": campaign.title, "guarantee": text, "promise": guarantee.describe()} | numbers
     with replacing_file(campaign.web / "status.json") as draft:
         draft.write_text(json.dumps(status), encoding="utf-8")
     return status
 
 
 def expected_error(campaign: CampaignFolder, people: int) -> str | None:
-    """Return the expected error of estimates from `people` reports, as text; None if unknown."""
+    """Return the expected error of estimates from a number of reports, as text; None if unknown.
+
+    It is the mean total variation of a table's columns, or else the W₂ distance as a share of the range.
+    """
     randomizer = campaign.randomizer
     if (joint := randomizer.joint) is not None:
         one_way, _ = joint_errors(joint.design, joint.epsilon, people)  # total variations
@@ -138,13 +147,13 @@ def expected_error(campaign: CampaignFolder, people: int) -> str | None:
                 return f"{min(1.0, option.one_way):.1%}"
         return None
     if plan.columns:
-        error = plan.columns[0].options[0].error  # W₂, about; the range has length 2
+        error = plan.columns[0].options[0].error  # in units in which the range has length 2
         return f"{min(1.0, error / 2):.1%} of the range"
     return None
 
 
 def _columns(campaign: CampaignFolder, sample: pa.Table, binned: bool) -> list[dict[str, Any]]:
-    """Return question and shares of every column; `binned` if numbers are known by bins alone."""
+    """Return question and shares of each column; `binned` if only bins of numbers are known."""
     schema, questions = campaign.rule.schema, campaign.questions
     return [
         {"question": questions.get(name, name)} | _column_shares(schema, name, sample, binned)
@@ -171,9 +180,3 @@ def _column_shares(schema: Schema, name: str, sample: pa.Table, binned: bool) ->
     shares = np.histogram(units[:, 0], edges)[0] / max(1, len(units))
     ends = [str(bound) for bound in getattr(column, "bounds", ("-1", "1"))]
     return {"shares": shares.round(4).tolist(), "ends": ends}
-
-
-def _in_figures(guarantee: PureDP | ApproximateDP | DistributedDP) -> str:
-    """Return ε of a local guarantee, or every number of one that trusts somebody."""
-    epsilon = f"ε = {at_most(guarantee.epsilon)}"
-    return str(guarantee) if isinstance(guarantee, DistributedDP) else epsilon

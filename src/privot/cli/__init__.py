@@ -1,10 +1,14 @@
 """Command line: parse arguments, call the library, print. All computations are available from Python.
 
-Exit codes: 0 success; 1 interrupted, failed for reasons other than the input, or an audit found a
-violation; 2 the input cannot be used; 3 success, but the verdict is as bad as `--fail-on` names; 130
-interrupted by Ctrl-C without anything to resume. All codes but 0 come with one line on standard error,
-except for a closed pipe.
+| exit code | meaning |
+|---|---|
+| 0 | success |
+| 1 | a failure for other reasons than the input; a resumable interruption; or an audit's violation |
+| 2 | the input cannot be used |
+| 3 | success, but a verdict has the grade of `--fail-on`, or a worse one |
+| 130 | interruption by Ctrl-C without anything to resume |
 
+With all codes but 0, one line on standard error says why, except if the output's pipe was closed.
 This module imports hardly anything, so that Ctrl-C during the import of commands prints one line, too.
 """
 
@@ -20,18 +24,17 @@ def main() -> None:
     """Run the command line, and report every error as an exit code and one line."""
     code = 1
     try:
-        code = _run()
+        finished = _run()
         sys.stdout.flush()
+        code = finished
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except BrokenPipeError:
         _drop_output()
-        code = 1
     except OSError as error:
         _drop_output()
         target = "standard output" if error.filename is None else error.filename
         _say(f"{target} cannot be used ({error.strerror or error}): make room, or name another")
-        code = 1
     if code == _INTERRUPTED:
         _say("stopped; outputs that were there are as before")
     sys.exit(code)

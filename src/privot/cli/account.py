@@ -1,7 +1,7 @@
-"""Commands for privacy accounting: noise for an ε, ε for a noise, shuffling, slices, and spent budgets.
+"""Commands of `privot account`: noise for an ε, ε for a noise, shuffling, slices, and spent budgets.
 
 The formulas are for one mechanism, in the units of the data; `privot calibrate` applies them to a
-schema, with rounding to a grid and budgets shared among columns. Printed numbers are rounded to the
+schema, where it rounds to a grid and shares the budget among columns. Printed numbers are rounded to the
 safe side; `--json` prints all digits.
 """
 
@@ -32,7 +32,7 @@ from privot.privacy.rounding import at_least, at_most, check_delta, exactly
 if TYPE_CHECKING:
     from privot.privacy.slice_accounting import SlicedAccounting
 
-Epsilon = Annotated[float | None, Option(help="Privacy loss; asks for the noise.")]
+Epsilon = Annotated[float | None, Option(help="Privacy loss; the noise is computed.")]
 Unit = Annotated[str, Option(help="Owner of one record.")]
 Fields = dict[str, Any]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, every digit.")]
@@ -49,24 +49,20 @@ _OPTIONS = {
 def noise(
     kind: str = Argument(help="The mechanism: laplace, gaussian or randomized-response."),
     epsilon: Epsilon = None,
-    sensitivity: float | None = Option(
-        None, help="Diameter of the domain in its units: l1 for laplace, l2 for gaussian."
-    ),
-    delta: float | None = Option(None, help="For gaussian: well below 1 over the people's number."),
+    sensitivity: float | None = Option(None, help="Diameter of the domain, l1 or (gaussian) l2."),
+    delta: float | None = Option(None, help="For gaussian: well below 1 / number of people."),
     categories: int | None = Option(None, help="For randomized-response: number k of categories."),
-    scale: float | None = Option(None, help="Instead of --epsilon: Laplace's b; asks for epsilon."),
-    stddev: float | None = Option(
-        None, help="Standard deviation of each coordinate's Gaussian noise; asks for the epsilon."
-    ),
-    keep: float | None = Option(None, help="Probability of the true category; asks for epsilon."),
+    scale: float | None = Option(None, help="Scale b of Laplace noise; epsilon is computed."),
+    stddev: float | None = Option(None, help="Stddev of Gaussian noise; epsilon is computed."),
+    keep: float | None = Option(None, help="Probability of the truth; epsilon is computed."),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
-    """Noise for an epsilon, or epsilon for a noise, of one mechanism.
+    """Compute the noise for an epsilon, or the epsilon of a noise, of one mechanism.
 
     Laplace noise has scale b = sensitivity/epsilon. Gaussian noise is by the exact formula (Balle, Wang
-    2018), Zhao's closed form beside it. k-ary randomized response reports the truth, or one of the other
-    categories at random. The first and the last are pure.
+    2018), with Zhao's closed form beside it. k-ary randomized response reports the truth, or one of the
+    other categories at random. Laplace noise and randomized response are pure: delta is 0.
 
     Example: privot account noise laplace --epsilon 4 --sensitivity 2
 
@@ -88,10 +84,10 @@ def noise(
     else:
         answer = _randomized_response(cast(int, categories), epsilon, keep)
     solved = answer.solved
-    relation = "is needed for" if solved.asks_noise else "gives"
+    relation = "is needed for" if solved.noise_computed else "gives"
     pure_or_delta = "(pure)" if delta is None else f"at delta = {exactly(delta)}"
     lines = [
-        f"{answer.words} {relation} epsilon = {solved.epsilon_text} "
+        f"{answer.subject} {relation} epsilon = {solved.epsilon_text} "
         f"{pure_or_delta} per {unit}, between any two records of it."
     ]
     if sensitivity is not None:
@@ -102,26 +98,26 @@ def noise(
         )
     fields = {"epsilon": solved.epsilon, "unit": unit, noise_option: solved.noise, **answer.fields}
     fields |= {name: given[name] for name in required}
-    answered = noise_option if solved.asks_noise else "epsilon"
+    answered = noise_option if solved.noise_computed else "epsilon"
     _print_answer(as_json, answered, fields, [*lines, *answer.lines])
 
 
 class _Solved(NamedTuple):
-    """An ε and the noise that it needs, of which one was given and the other computed."""
+    """An ε and a noise, of which one was given and the other computed from it."""
 
-    epsilon: float
+    epsilon: float  # in `shuffle`, the ε of each report
     noise: float  # parameter of the noise, such as a scale; in `shuffle`, the ε after shuffling
-    asks_noise: bool  # whether ε was given and the noise computed
+    noise_computed: bool  # whether ε was given
 
     @property
     def epsilon_text(self) -> str:
         """The ε as text, rounded up if it was computed."""
-        return exactly(self.epsilon) if self.asks_noise else at_most(self.epsilon, 6)
+        return exactly(self.epsilon) if self.noise_computed else at_most(self.epsilon, 6)
 
     @property
     def noise_text(self) -> str:
         """The noise as text, rounded up if it was computed."""
-        return at_most(self.noise, 6) if self.asks_noise else exactly(self.noise)
+        return at_most(self.noise, 6) if self.noise_computed else exactly(self.noise)
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class _Answer:
     """Answer about one mechanism."""
 
     solved: _Solved
-    words: str  # the noise in words, as the beginning of a sentence
+    subject: str  # the noise in words, as the subject of the first sentence
     fields: Fields = field(default_factory=dict)  # further fields of the JSON
     lines: Sequence[str] = ()  # further lines of the text
 
@@ -139,9 +135,9 @@ def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> 
     epsilon_of = partial(laplace_epsilon, sensitivity=sensitivity)
     solved = _solve(epsilon, "--scale", scale, noise_for, epsilon_of)
     stddev = solved.noise * 2**0.5
-    stddev_text = at_most(stddev, 6) if solved.asks_noise else at_least(stddev, 6)
-    words = f"Laplace noise of scale {solved.noise_text} (standard deviation {stddev_text})"
-    return _Answer(solved, words, {"stddev": stddev})
+    stddev_text = at_most(stddev, 6) if solved.noise_computed else at_least(stddev, 6)
+    subject = f"Laplace noise of scale {solved.noise_text} (standard deviation {stddev_text})"
+    return _Answer(solved, subject, {"stddev": stddev})
 
 
 def _gaussian(
@@ -151,16 +147,16 @@ def _gaussian(
     noise_for = partial(calibrate_gaussian, sensitivity, delta=delta)
     epsilon_of = partial(gaussian_epsilon, sensitivity=sensitivity, delta=delta)
     solved = _solve(epsilon, "--stddev", stddev, noise_for, epsilon_of)
-    words = f"Gaussian noise of standard deviation {solved.noise_text} on every coordinate"
+    subject = f"Gaussian noise of standard deviation {solved.noise_text} on every coordinate"
     if solved.epsilon <= 0:  # where the closed form is not defined
-        return _Answer(solved, words, {"stddev_closed_form": None})
+        return _Answer(solved, subject, {"stddev_closed_form": None})
     closed_form = calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
     excess = closed_form / solved.noise - 1
     line = (
         f"The closed form of Zhao et al. (2019) asks for {at_most(closed_form, 6)} for the same "
         f"promise, {excess:.0%} more."
     )
-    return _Answer(solved, words, {"stddev_closed_form": closed_form}, [line])
+    return _Answer(solved, subject, {"stddev_closed_form": closed_form}, [line])
 
 
 def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
@@ -168,23 +164,23 @@ def _randomized_response(categories: int, epsilon: float | None, keep: float | N
     epsilon_of = partial(randomized_response_epsilon, num_categories=categories)
     solved = _solve(epsilon, "--keep", keep, keep_for, epsilon_of)
     # A larger probability of the truth is less noise, so it is rounded down.
-    probability = at_least(solved.noise, 6) if solved.asks_noise else exactly(solved.noise)
-    words = (
+    probability = at_least(solved.noise, 6) if solved.noise_computed else exactly(solved.noise)
+    subject = (
         f"Reporting the truth with probability {probability}, "
         f"else any other of the {categories} categories,"
     )
-    return _Answer(solved, words)
+    return _Answer(solved, subject)
 
 
 def shuffle(
     *,
-    people: int = Option(help="Reports shuffled together, one a person."),
-    delta: float = Option(help="Well below one over the number of people."),
+    people: int = Option(help="Number of reports that are shuffled together, one per person."),
+    delta: float = Option(help="Well below 1 over the number of people."),
     epsilon: float | None = Option(
-        None, help="Pure epsilon of each person's whole report; asks for the central epsilon."
+        None, help="Pure epsilon of each whole report; the epsilon after shuffling is computed."
     ),
     central_epsilon: float | None = Option(
-        None, help="Wanted after shuffling; asks for the largest epsilon of each report."
+        None, help="Epsilon after shuffling; the largest epsilon of each report is computed."
     ),
     batches: int = Option(1, help="Batches in which one person reports, each shuffled by itself."),
     unit: Unit = "person",
@@ -211,7 +207,7 @@ def shuffle(
         lambda e: calibrate_shuffling(e, people, delta),
         ("central epsilon", "epsilon of each report"),
     )
-    local, central, asks_central = solved  # here, the ε after shuffling is in the place of a noise
+    local, central, central_computed = solved  # the ε after shuffling takes the place of a noise
     bound = shuffled_epsilon(local, people, delta)
     composed = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
     fields: Fields = {
@@ -225,7 +221,7 @@ def shuffle(
         "batches": batches,
         "epsilon_of_batches": composed or central,
     }
-    local_text = exactly(local) if asks_central else at_least(local, 6)
+    local_text = exactly(local) if central_computed else at_least(local, 6)
     lines = [
         f"{people:,} reports of epsilon = {local_text} (pure), shuffled, "
         f"give epsilon = {solved.noise_text} at delta = {exactly(delta)} between data "
@@ -243,35 +239,35 @@ def shuffle(
         "that nothing sent along (identifier, address, time) tells reports apart. The epsilon is of a "
         "whole report: a column of it is not amplified, for the others tell rows apart."
     )
-    _print_answer(as_json, "epsilon" if asks_central else "epsilon_local", fields, lines)
+    _print_answer(as_json, "epsilon" if central_computed else "epsilon_local", fields, lines)
 
 
 def slices(
-    delta: float = Option(help="Well below one over the number of records."),
+    delta: float = Option(help="Well below 1 over the number of records."),
     dim: int = Option(help="Dimension d of a record."),
-    num_projections: int = Option(help="Directions k at every step."),
-    records: int = Option(help="Records N that the curator holds."),
-    radius: float = Option(help="Records are clipped to this l2 norm; public."),
-    batch_size: int | None = Option(None, help="Records of a step (padded_poisson: on average)."),
-    epochs: float | None = Option(None, help="Steps in units of records/batch-size."),
-    steps: int | None = Option(None, help="Number of releases, instead of epochs."),
+    num_projections: int = Option(help="Number of directions k at each step."),
+    records: int = Option(help="Number of records N that the curator holds."),
+    radius: float = Option(help="Public l2 norm to which records are clipped."),
+    batch_size: int | None = Option(None, help="Records of a step; padded_poisson: on average."),
+    epochs: float | None = Option(None, help="Number of steps in units of records/batch-size."),
+    steps: int | None = Option(None, help="Number of steps, instead of --epochs."),
     epsilon: Epsilon = None,
-    stddev: float | None = Option(None, help="Stddev of a projection's noise; asks for epsilon."),
+    stddev: float | None = Option(None, help="Noise stddev of a projection; epsilon is computed."),
     sampling: str = Option(
         "without_replacement",
-        help="How batches are drawn: without_replacement, padded_poisson; none: all at every step.",
+        help="without_replacement, padded_poisson, or none (all records at every step).",
     ),
     neighboring: str = Option("replace_one", help="Who may differ: replace_one or zero_out."),
-    non_negative: bool = Option(False, "--non-negative", help="No entry is negative: √2·radius."),
+    non_negative: bool = Option(False, "--non-negative", help="No negative entry: less noise."),
     orthonormal: bool = Option(False, "--orthonormal", help="Directions are an orthonormal frame."),
-    grid: float = Option(0.0, help="Projections are rounded to it; 0: not."),
-    accounting: str = Option(
-        "rdp", help="rdp (Rényi), or pld, the tighter privacy-loss distribution (slower)."
-    ),
+    grid: float = Option(0.0, help="Step of the grid to which projections are rounded; 0: none."),
+    accounting: str = Option("rdp", help="rdp (Rényi), or the tighter pld (loss distribution)."),
     unit: Unit = "person",
     as_json: AsJson = False,
 ) -> None:
-    """Noisy slices X·U + V at every step: noise for an epsilon, or epsilon for a noise.
+    """Compute the noise for an epsilon, or the epsilon of a noise, of slices X·U + V at every step.
+
+    X are the records of a batch, U random directions, and V Gaussian noise.
 
     Example: privot account slices --epsilon 10 --delta 1e-5 --dim 784 --num-projections 1000
     --records 60000 --batch-size 100 --epochs 100 --radius 0.5 --neighboring replace_one
@@ -290,7 +286,7 @@ def slices(
         num_projections=num_projections,
         records=records,
         batch_size=batch_size,
-        sampling=sampling,  # type: ignore[arg-type]  # checked there, as is the next
+        sampling=sampling,  # type: ignore[arg-type]  # checked by the class, as is the next
         neighboring=neighboring,  # type: ignore[arg-type]
         radius=radius,
         non_negative=non_negative,
@@ -307,10 +303,10 @@ def slices(
         epsilon_of = partial(setting.epsilon, delta=delta, steps=num_releases, method=method)
         solved_by[method] = _solve(epsilon, "--stddev", stddev, stddev_for, epsilon_of)
     solved = solved_by[accounting]
-    answered = "stddev" if solved.asks_noise else "epsilon"
+    answered = "stddev" if solved.noise_computed else "epsilon"
     answers = {
-        method: each.noise if each.asks_noise else each.epsilon
-        for method, each in solved_by.items()
+        method: result.noise if result.noise_computed else result.epsilon
+        for method, result in solved_by.items()
     }
     overflow, capacity = setting.overflow(num_releases, delta)
     fields: Fields = {
@@ -326,7 +322,7 @@ def slices(
         "unit": unit,
         "sampling": sampling,
     }
-    relation = "is needed for" if solved.asks_noise else "gives"
+    relation = "is needed for" if solved.noise_computed else "gives"
     lines = [
         f"Gaussian noise of standard deviation {solved.noise_text} on every projection, "
         f"{num_releases:,} times, {relation} epsilon = {solved.epsilon_text} at delta = "
@@ -352,7 +348,7 @@ def slices(
 
 
 def _num_releases(setting: SlicedAccounting, epochs: float | None, steps: int | None) -> int:
-    """Return the number of releases, of `--epochs` or `--steps`, exactly one of which must be given."""
+    """Return the number of releases by `--epochs` or `--steps`, exactly one of which must be given."""
     if steps is not None and epochs is None:
         return steps
     if epochs is not None and steps is None:
@@ -364,8 +360,8 @@ def _num_releases(setting: SlicedAccounting, epochs: float | None, steps: int | 
 def spent(
     adopt: Path | None = Option(
         None,
-        help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
-        "secret model's folder), if the original is not used after it was copied.",
+        help="List nothing, but let this account use a ledger from elsewhere (its file, or a secret "
+        "model's folder), if the original is not used after it was copied.",
     ),
 ) -> None:
     """List the runs that this user account made on private records, grouped by the records.
@@ -400,17 +396,14 @@ def _solve(
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> _Solved:
-    """Compute the noise from ε, or ε from the noise, by the one of two options that is given.
+    """Compute the noise from ε, or ε from the noise; raise PrivotError unless exactly one is given.
 
-    `answers` has in words what is computed from `--epsilon`, and from the other option, `noise_name`.
-
-    Raises:
-        PrivotError: unless exactly one of the options is given.
+    `noise_name` is the option of the noise; `answers` are noise and ε in words, for the error message.
     """
     if epsilon is not None and noise is None:
-        return _Solved(epsilon, noise_for(epsilon), asks_noise=True)
+        return _Solved(epsilon, noise_for(epsilon), noise_computed=True)
     if noise is not None and epsilon is None:
-        return _Solved(epsilon_of(noise), noise, asks_noise=False)
+        return _Solved(epsilon_of(noise), noise, noise_computed=False)
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
         f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "

@@ -1,7 +1,7 @@
-"""All commands and their names.
+"""Typer application with all commands of `privot`, and the function that runs it.
 
-The library modules of a command are imported when it runs, so that `privot --help` is fast, and that
-commands which do not need PyTorch work without it.
+A command imports the modules that it needs when it runs. So `privot --help` is fast, and commands that
+do not need PyTorch work without it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 # Settings class whose fields become options, and the fields that `privot fit` has.
 _FIT = "privot.local.settings:FitSettings"
-_FIT_OPTIONS = (
-    "estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes",
-)  # fmt: skip
+_FIT_OPTIONS = ("estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes")
+_SUM_OPTIONS = ("components", "residual_low_pass", "classes")  # those that `privot central fit` has
 
 app = typer.Typer(
     name="privot",
@@ -46,9 +45,7 @@ account_app.command("spent")(account.spent)
 central_app = typer.Typer(
     help="A trusted curator learns through noisy sums or slices.", no_args_is_help=True
 )
-_sums = with_settings(
-    central.SUM_SETTINGS, "components", "residual_low_pass", "classes", panel=central.SUMS
-)
+_sums = with_settings(central.SUM_SETTINGS, *_SUM_OPTIONS, panel=central.SUMS_PANEL)
 central_app.command("fit", cls=_sums)(central.fit)
 central_app.command("adapt")(central.adapt)
 integral_app = typer.Typer(
@@ -114,9 +111,9 @@ def run() -> int:
     try:
         return int(app(prog_name="privot", standalone_mode=False) or 0)
     except _UsageError as error:
-        if words := error.format_message().strip().removesuffix("."):  # none after --help
+        if message := error.format_message().strip().removesuffix("."):  # empty after --help
             command = "privot" if error.ctx is None else error.ctx.command_path
-            complain(f"{words}: see {command} --help")
+            complain(f"{message}: see {command} --help")
         return 2
     except typer.Abort:
         raise KeyboardInterrupt from None

@@ -1,4 +1,4 @@
-"""Commands that receive reports: campaigns in browsers, a collector, two servers."""
+"""Commands that receive reports: `privot campaign`, `privot serve` and `privot aggregate`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from privot.cli.console import (
     Floor,
     Force,
     People,
+    Proofs,
     ReportColumns,
     SchemaFile,
     complain,
@@ -40,11 +41,12 @@ if TYPE_CHECKING:
     from privot.aggregated.shares import Role
     from privot.campaign import CampaignFolder
 
-_HOST, _PAUSE = "127.0.0.1", 1.0  # seconds before a server that ended is started again
-_MAX_SECONDS = 10**7  # between two sealings
-_OF_SHARES: tuple[Role, ...] = ("leader", "helper")
-_ONE, _TWO = "http://127.0.0.1:8000", "http://127.0.0.1:8002"  # collector or leader; helper
-# A command of `privot`, which ends when its standard input does, however its parent ended.
+_HOST = "127.0.0.1"
+_PAUSE = 1.0  # seconds before a server that ended is started again
+_MAX_SECONDS = 10**7  # maximum time between two sealings
+_SHARE_ROLES: tuple[Role, ...] = ("leader", "helper")
+_FIRST, _SECOND = f"http://{_HOST}:8000", f"http://{_HOST}:8002"  # collector or leader; helper
+# Code of a process that runs a command, and ends when its standard input does: with its parent.
 _CHILD = """
 import os, signal, sys, threading
 end = lambda: (os.read(0, 1), os.kill(os.getpid(), signal.SIGTERM))
@@ -58,30 +60,26 @@ _IDS = "ids.txt"  # ids of the shares that one of two servers has accepted
 
 def new(
     schema: SchemaFile,
-    epsilon: float | None = Option(
-        None, help="Privacy loss of one person's report, if the schema declares no [promise]."
-    ),
+    epsilon: float | None = Option(None, help="Privacy loss of a report, without a [promise]."),
     output: Path = Option(Path("campaign"), "-o", "--output", help="Folder of the campaign."),
     title: str = Option("Take part", help="Title of the page."),
-    question: list[str] | None = Option(None, help="COLUMN=TEXT: a question. May be repeated."),
-    collector: str | None = Option(None, help="The collector's address; else port 8000 here."),
-    leader: str | None = Option(None, help="Aggregated: leader's address; else port 8000 here."),
-    helper: str | None = Option(None, help="Aggregated: helper's address; else port 8002 here."),
+    question: list[str] | None = Option(None, help="COLUMN=TEXT of a question. May be repeated."),
+    collector: str | None = Option(None, help=f"Address of the collector; {_FIRST} by default."),
+    leader: str | None = Option(None, help=f"Address of the leader; {_FIRST} by default."),
+    helper: str | None = Option(None, help=f"Address of the helper; {_SECOND} by default."),
     report_columns: ReportColumns = None,
     where: str | None = Option(
-        None,
-        help="local; shuffled: a shuffler mixes reports that are sealed to the analyst; or aggregated: "
-        "two servers sum shares.",
+        None, help="local; shuffled: sealed reports are mixed; aggregated: two servers sum shares."
     ),
     delta: float = Option(0.0, help="Needed by shuffled reports, and by two servers."),
     people: People = None,
-    proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
+    proofs: Proofs = False,
     floor: Floor = None,
 ) -> None:
     """Create a campaign: calibrate and sign a randomizer, and write a page that randomizes answers.
 
-    With --where shuffled a shuffler mixes reports, which are sealed to the analyst; the key is made too.
-    With --where aggregated the page splits answers into two shares, for two servers, which sum them.
+    With --where shuffled the page seals reports to the analyst, whose key is made too. With --where
+    aggregated the page splits answers into two shares, for two servers, which sum them.
 
     Example: privot campaign new schema.toml --epsilon 4 --title "How do you commute?" -o campaign/
 
@@ -95,10 +93,10 @@ def new(
     from privot.schema import Schema
 
     questions: dict[str, str] = {}
-    for each in question or []:
-        column, equals, text = each.partition("=")
+    for argument in question or []:
+        column, equals, text = argument.partition("=")
         if not equals or not text:
-            raise PrivotError(f"--question {each!r} asks nothing: write COLUMN=TEXT")
+            raise PrivotError(f"--question {argument!r} asks nothing: write COLUMN=TEXT")
         questions[column] = text
     declared, epsilon, delta = with_promise(
         Schema.load(schema), epsilon, delta, where, people, floor
@@ -107,23 +105,23 @@ def new(
     if declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
             raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
-        rule, here = Encoder.calibrate(declared, proofs=proofs), {"leader": _ONE, "helper": _TWO}
+        rule = Encoder.calibrate(declared, proofs=proofs)
+        addresses = {"leader": _FIRST, "helper": _SECOND}
     elif proofs:
         raise PrivotError("--proofs is for sums by two servers: promise where = 'aggregated'")
     else:
         rule = Randomizer.calibrate(declared, epsilon, delta, report_columns=report_columns)
-        here = {"collector": _ONE}
+        addresses = {"collector": _FIRST}
     given = {"collector": collector, "leader": leader, "helper": helper}
-    addresses = here | {name: address for name, address in given.items() if address is not None}
+    addresses |= {name: address for name, address in given.items() if address is not None}
     folder = create(rule, output, title=title, questions=questions, **addresses)
-    shuffled = folder.analyst_key != ""
     promised = rule.promise if isinstance(rule, Encoder) else rule.schema.promise or rule.guarantee
     print(f"{output}: {promised}, fingerprint {folder.rule.fingerprint}")
     print(f"  devices pin the public key {folder.public_key}")
     if isinstance(rule, Encoder):
-        sizes = [f"{rule.share_length(role):,} bytes to the {role}" for role in _OF_SHARES]
+        sizes = [f"{rule.share_length(role):,} bytes to the {role}" for role in _SHARE_ROLES]
         print(f"  and send {' and '.join(sizes)}: whoever has both reads the record")
-    elif shuffled:
+    elif folder.analyst_key:
         print(f"  and seal reports, {rule.guarantee} each, to the analyst {folder.analyst_key}")
         print(
             f"  {folder.folder / 'analyst.key'} opens them: keep it where the shuffler cannot read it"
@@ -140,14 +138,13 @@ def new(
 def status(
     campaign: Path = Argument(help="Folder of the campaign."),
     release: Path | None = Option(
-        None,
-        help="The release; by default what its collector sealed. Aggregated: a model, to be shown.",
+        None, help="The release; by default the collector's. With two servers: a model to show."
     ),
-    watch: float | None = Option(None, help="Repeat after so many seconds, until Ctrl-C."),
+    watch: float | None = Option(None, help="Seconds after which to repeat, until Ctrl-C."),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
-    Of two servers it counts the reports of which both hold a share, where their folders are in CAMPAIGN.
+    With two servers, whose folders must be in CAMPAIGN, it counts reports of which both have a share.
 
     Example: privot campaign status campaign/ --watch 5
 
@@ -159,23 +156,24 @@ def status(
     from privot.randomizer import Release
 
     folder, model = CampaignFolder.load(campaign), None
-    if shares := isinstance(folder.rule, Encoder):
-        path, learned = campaign, None if release is None else load(release)
-        model = learned if isinstance(learned, AggregatedModel) else None
-        if model is not learned:
+    has_shares = isinstance(folder.rule, Encoder)
+    if has_shares:
+        path, loaded = campaign, None if release is None else load(release)
+        model = loaded if isinstance(loaded, AggregatedModel) else None
+        if model is not loaded:
             raise PrivotError(f"--release {release} was not learned from sums: give such a model")
     else:
         path = release or campaign / "store" / folder.rule.fingerprint / "release"
     while True:
         if watch is not None and not path.exists():
             note(f"{path} is not there yet")
-        elif shares:
+        elif has_shares:
             print("\n".join(write_share_status(folder, model)), flush=True)
         else:
             written = write_status(folder, Release.open(path))
-            expected = written["expected_error"]
-            more = "" if expected is None else f"; error to expect by now: {expected}"
-            print(f"{written['reports']:,} reports{more}", flush=True)
+            error = written["expected_error"]
+            error_text = "" if error is None else f"; error to expect by now: {error}"
+            print(f"{written['reports']:,} reports{error_text}", flush=True)
         if watch is None:
             return
         time.sleep(watch)
@@ -183,19 +181,17 @@ def status(
 
 def delete(
     campaign: Path = Argument(help="Folder of the campaign."),
-    ids: list[str] | None = Argument(
-        None, help="Ids of reports: 32 hexadecimal digits each, as the page and reports show them."
-    ),
-    every: bool = Option(False, "--all", help="Delete all reports of the campaign."),
-    store: str | None = Option(None, help="As `privot serve` has it; CAMPAIGN/store by default."),
-    release: str | None = Option(None, help="As `privot serve` has it: folder of the shards."),
-    panel: Path | None = Option(None, help="As `privot serve` has it: panel.json."),
+    ids: list[str] | None = Argument(None, help="Ids of reports, 32 hexadecimal digits."),
+    delete_all: bool = Option(False, "--all", help="Delete all reports of the campaign."),
+    store: str | None = Option(None, help="--store of `privot serve`; CAMPAIGN/store by default."),
+    release: str | None = Option(None, help="--release of `privot serve`, if it was given."),
+    panel: Path | None = Option(None, help="--panel of `privot serve`, if it was given."),
 ) -> None:
     """Delete reports by id, or all, from the store, its release and its quarantine.
 
     Stop the collector first. Only the id stays in the store, and is refused from then on. Earlier
-    results are not undone: a fitted model, a copy of the release, a backup. They keep the promised ε.
-    Fit again for a model without the report. After an interruption, run the command again.
+    results are not undone: a fitted model, a copy of the release, a backup. The promised ε holds for
+    them. Fit again for a model without the report. After an interruption, run the command again.
 
     Example: privot campaign delete campaign/ 0123456789abcdef0123456789abcdef
     """
@@ -209,9 +205,9 @@ def delete(
         storage_at,
     )
 
-    if bool(ids) == every:
+    if bool(ids) == delete_all:
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
-    named = None if every else ids_of_texts(ids or [])
+    chosen = None if delete_all else ids_of_texts(ids or [])
     folder = CampaignFolder.load(campaign)
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
@@ -222,7 +218,7 @@ def delete(
         raise PrivotError(f"{address} holds no reports of this campaign: give --store")
     opened = open_store(address, collected, complain)
     try:
-        count = delete_reports(opened, storage, named)
+        count = delete_reports(opened, storage, chosen)
     finally:
         opened.close()
     print(f"{count:,} deleted, {opened.count:,} left; their ids stay refused")
@@ -232,25 +228,27 @@ def delete(
 def up(
     campaign: Path = Argument(help="Folder of the campaign."),
     port: int | None = Option(
-        None, help="Port of collector or leader; 0 for any; else its page's.", min=0, max=65535
+        None, help="Port of collector or leader; 0 for any; default: the page's.", min=0, max=65535
     ),
     helper_port: int | None = Option(
-        None, help="Aggregated: port of the helper, likewise.", min=0, max=65535
+        None, help="Port of the helper; 0 for any; default: the page's.", min=0, max=65535
     ),
     page_port: int = Option(8001, help="Port of page and dashboard; 0 for any.", min=0, max=65535),
     every: float = Option(5.0, help="Seconds until reports are shown.", min=0.1, max=86400),
 ) -> None:
     """Run a campaign on this machine: its servers, its page, and the numbers of its dashboard.
 
-    All listen on 127.0.0.1, and Ctrl-C stops all. A server is a process, with the command that its
-    container has in CAMPAIGN/compose.yaml, and is started again if it dies. Reports are in
-    CAMPAIGN/store. If a port differs from that of the page, the page is served with it; its file stays.
+    All listen on 127.0.0.1, and Ctrl-C stops all. A server is a process with the same command as its
+    container in CAMPAIGN/compose.yaml, and is started again if it ends. Reports are in CAMPAIGN/store.
+    If a port differs from that in the page, the page is served with this port; its file is unchanged.
 
-    Of a shuffled campaign the collector is a shuffler, which writes batches for `privot collect --key`.
-    Whoever runs both for real sees who reported what, by the noise of each report.
+    In a shuffled campaign the collector is a shuffler, which writes batches for `privot collect --key`.
+    In a real survey shuffler and analyst are different parties: one that is both sees who sent each
+    report, and only the report's noise protects the sender.
 
-    Of an aggregated campaign both servers run, with their folders in CAMPAIGN: to try it out, for who
-    runs both reads every record. It opens nothing; once a batch is there, it prints the commands.
+    In an aggregated campaign both servers run, with their folders in CAMPAIGN. This is a try-out, for
+    whoever runs both reads every record. Once there are enough reports for a batch, the commands that
+    open it are printed.
 
     Example: privot campaign up campaign/
     """
@@ -258,33 +256,37 @@ def up(
     from privot.campaign import CampaignFolder, page_server
     from privot.collector.app import listen
 
-    folder, ports = CampaignFolder.load(campaign), (port, helper_port)
+    folder = CampaignFolder.load(campaign)
     if helper_port is not None and not isinstance(folder.rule, Encoder):
         raise PrivotError(f"--helper-port {helper_port}: {campaign} has no helper, leave it out")
-    moved = {}
-    with ExitStack() as reserved:  # each port, until all are chosen
-        known = zip(folder.addresses.items(), folder.ports, ports, strict=False)
-        for (name, address), own, wanted in known:
-            if own is None:
+    ports = {"collector": port, "leader": port, "helper": helper_port}
+    local_addresses = {}  # address on which to listen, by the address in the page
+    with ExitStack() as reserved:  # all ports, until the last one is chosen
+        for (name, address), named in zip(folder.addresses.items(), folder.ports, strict=True):
+            if named is None:
                 raise PrivotError(
                     f"the page of {campaign} sends to {address}, which is not of this machine: run "
                     f"`privot serve` there, or make the campaign with a --{name} of {_HOST}"
                 )
-            listener = reserved.enter_context(listen(_HOST, own if wanted is None else wanted))
-            moved[address] = f"http://{_HOST}:{listener.getsockname()[1]}"
-    with page_server(folder.web, moved, _HOST, page_port) as page:
-        more = ["--origin", page, "--origin", page.replace(_HOST, "localhost")]
-        more += ["--seal-every", str(every / 60), "--port"]
-        servers = zip(folder.servers().items(), moved.values(), strict=True)
-        commands = {role: [*words, *more, at.rpartition(":")[2]] for (role, words), at in servers}
-        count = _numbers(folder)
+            wanted = ports[name]
+            listener = reserved.enter_context(listen(_HOST, named if wanted is None else wanted))
+            local_addresses[address] = f"http://{_HOST}:{listener.getsockname()[1]}"
+    with page_server(folder.web, local_addresses, _HOST, page_port) as page:
+        options = ["--origin", page, "--origin", page.replace(_HOST, "localhost")]
+        options += ["--seal-every", str(every / 60)]
+        servers = zip(folder.servers().items(), local_addresses.values(), strict=True)
+        commands = {
+            role: [*command, *options, "--port", address.rpartition(":")[2]]
+            for (role, command), address in servers
+        }
+        update = _dashboard_update(folder)
         with _running(commands) as running:
             print(f"page       {page}/\ndashboard  {page}/dashboard.html")
-            for name, at in zip(folder.addresses, moved.values(), strict=True):
-                print(f"{name:<9}  {at}")
+            for name, address in zip(folder.addresses, local_addresses.values(), strict=True):
+                print(f"{name:<9}  {address}")
             print("Ctrl-C stops all of it", flush=True)
             stopping = Event()
-            shown = Thread(target=_show, args=(count, every, stopping), daemon=True)
+            shown = Thread(target=_show, args=(update, every, stopping), daemon=True)
             shown.start()
             with suppress(KeyboardInterrupt):
                 while True:
@@ -302,13 +304,13 @@ def up(
 
 @contextmanager
 def _running(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Run commands of `privot` until the block ends; yield their processes once all of them listen."""
+    """Run commands of `privot` until the block ends; provide their processes once all of them listen."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
     running = {role: _start(command) for role, command in commands.items()}
     try:
         for process in running.values():
             assert process.stdout is not None
-            if not process.stdout.readline():  # it has said why on standard error
+            if not process.stdout.readline():  # it ended, and printed why on standard error
                 raise SystemExit(process.wait() or 1)
         yield running
     finally:
@@ -317,12 +319,13 @@ def _running(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, subpro
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    words, pipe = [sys.executable, "-P", "-c", _CHILD, *command], subprocess.PIPE
-    return subprocess.Popen(words, stdin=pipe, stdout=pipe, start_new_session=True)
+    """Start a command of `privot` in a process of its own."""
+    arguments, pipe = [sys.executable, "-P", "-c", _CHILD, *command], subprocess.PIPE
+    return subprocess.Popen(arguments, stdin=pipe, stdout=pipe, start_new_session=True)
 
 
-def _numbers(folder: CampaignFolder) -> Callable[[], str]:
-    """Return a function that writes the numbers of the dashboard, and returns them as text."""
+def _dashboard_update(folder: CampaignFolder) -> Callable[[], str]:
+    """Return a function that writes the dashboard's data, and returns the numbers of reports as text."""
     from privot.aggregated import Encoder
     from privot.campaign import write_share_status, write_status
     from privot.randomizer import Release
@@ -333,20 +336,22 @@ def _numbers(folder: CampaignFolder) -> Callable[[], str]:
     release = folder.folder / "store" / folder.rule.fingerprint / "release"
     manifest = release / "manifest.json"
 
-    @lru_cache(maxsize=1)  # the status is written only when the manifest's text has changed
-    def shown(text: str) -> str:
-        reports = write_status(folder, Release.open(release))["reports"] if text else 0
-        return f"{reports:,} reports on the dashboard" if text else ""
+    @lru_cache(maxsize=1)  # data are written only when the manifest's text has changed
+    def update(manifest_text: str) -> str:
+        if not manifest_text:
+            return ""
+        written = write_status(folder, Release.open(release))
+        return f"{written['reports']:,} reports on the dashboard"
 
-    return lambda: shown(manifest.read_text() if manifest.exists() else "")
+    return lambda: update(manifest.read_text() if manifest.exists() else "")
 
 
-def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
-    """Print a campaign's numbers whenever they have changed, until `stopping` is set."""
+def _show(update: Callable[[], str], seconds: float, stopping: Event) -> None:
+    """Update the dashboard at intervals until `stopping` is set; print its numbers if they changed."""
     last = ""
     while True:
         try:
-            text = count()
+            text = update()
         except (PrivotError, OSError) as error:
             text = f"the dashboard stays as it was: {error}"
         if text != last:
@@ -356,14 +361,12 @@ def _show(count: Callable[[], str], seconds: float, stopping: Event) -> None:
 
 
 def serve(
-    randomizers: list[Path] = Argument(
-        help="Randomizers whose reports to accept: randomizer.json, its signature beside it."
-    ),
+    randomizers: list[Path] = Argument(help="Files randomizer.json, with signatures beside them."),
     store: str = Option("store", help="Store: a folder, or postgresql://USER@HOST/DATABASE."),
     release: str | None = Option(
         None,
-        help="Destination of shards, a folder for each randomizer: a folder, or an address such as "
-        "s3://bucket/path; STORE/FINGERPRINT/release by default.",
+        help="Folder, or address such as s3://bucket/path, in which each randomizer has a folder of "
+        "shards; STORE/FINGERPRINT/release by default.",
     ),
     port: int = Option(8000, help="Port to listen on; 0 for any that is free.", min=0, max=65535),
     host: str = Option("127.0.0.1", help="Address to listen on: this machine alone by default."),
@@ -375,10 +378,10 @@ def serve(
     seal_every: float = Option(60.0, help="Minutes until reports become shards; 0: at the end."),
     role: str = Option(
         "collector",
-        help="collector, or shuffler: accept sealed reports, and write them in batches; or leader or "
-        "helper: accept shares.",
+        help="collector: accept reports; shuffler: accept sealed reports, and write them in batches; "
+        "leader or helper: accept shares.",
     ),
-    key: Path | None = Option(None, help="Leader and helper: as `privot aggregate` has it."),
+    key: Path | None = Option(None, help="With --role leader or helper: --key of `aggregate`."),
 ) -> None:
     """Accept reports over HTTP, and acknowledge each once it is on the disk.
 
@@ -386,8 +389,9 @@ def serve(
     After any other end, start it again with the same store. In a network, use a proxy that provides TLS
     and hides addresses. Several collectors of one campaign share a database as --store, and a --release.
 
-    A shuffler can open no report. It writes a batch, in random order, only of as many as the promise of
-    the randomizer says, for `privot collect --key`; fewer wait. The analyst must not have its machine.
+    A shuffler can open no report. It waits for as many reports as the randomizer's promise states, and
+    writes them in random order as a batch for `privot collect --key`. Analyst and shuffler must be
+    different parties.
 
     Example: privot serve randomizer.json --store store/ --port 8000
 
@@ -405,41 +409,42 @@ def serve(
 
     if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
         raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
-    if role not in ("collector", "shuffler", *_OF_SHARES):
+    if role not in ("collector", "shuffler", *_SHARE_ROLES):
         raise PrivotError(f"--role {role!r} is unknown: give collector, shuffler, leader or helper")
-    shuffled, shares = role == "shuffler", role in _OF_SHARES
-    if shares and (release or panel or len(randomizers) > 1):
+    shuffled, has_shares = role == "shuffler", role in _SHARE_ROLES
+    if has_shares and (release or panel or len(randomizers) > 1):
         raise PrivotError(f"--role {role} takes one encoder.json, without --release and --panel")
-    if key and not shares:
+    if key and not has_shares:
         raise PrivotError(f"--key {key} is of servers of shares: give --role leader or helper")
-    if (shuffled or shares) and "://" in store:
+    if (shuffled or has_shares) and "://" in store:
         raise PrivotError(f"--store {store} is a database, and a {role} keeps a folder: give one")
-    for each in origin or []:
-        _require_origin(each)
+    for text in origin or []:
+        _require_origin(text)
     admit = everybody if token_file is None else tokens(token_file)
     waves = None if panel is None else Panel.load(panel)
-    kind, seals = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
-    loaded = [] if shares else [kind.load(path, waves) for path in randomizers]
+    campaign_type, sealer_type = (ShuffledCampaign, Shuffler) if shuffled else (Campaign, Sealer)
+    loaded = [] if has_shares else [campaign_type.load(path, waves) for path in randomizers]
     campaigns = {campaign.fingerprint: campaign for campaign in loaded}
     all_served, sealers = [], []
     with listen(host, port) as listener:
         for campaign in campaigns.values():
-            at = release_address(store, release, campaign.fingerprint)
+            storage = storage_at(release_address(store, release, campaign.fingerprint))
             opened = open_store(store, campaign, log_error)
             all_served.append(ServedCampaign(campaign, GroupCommit(opened)))
-            sealers.append(seals(all_served[-1], storage_at(at), log))
+            sealers.append(sealer_type(all_served[-1], storage, log))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             log(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         collector = Collector(all_served, admit, origin or [], log=log_error)
-        if shares:
+        if has_shares:
             from privot.aggregated.app import ServedShares, ShareCollector
 
-            _server(Path(store), randomizers[0], role, key)
+            _server(Path(store), randomizers[0], role, key)  # creates or checks the folder
             server = ServedShares(Path(store), log_error)
             log(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
             collector = ShareCollector(server, admit, origin or [], log=log_error)
-        where, number = listener.getsockname()[:2]
-        print(f"http://{f'[{where}]' if ':' in where else where}:{number}", flush=True)
+        bound_host, bound_port = listener.getsockname()[:2]
+        bound_host = f"[{bound_host}]" if ":" in bound_host else bound_host
+        print(f"http://{bound_host}:{bound_port}", flush=True)
         run(collector, listener, sealers, 60 * seal_every)
     log("stopped; everything that was acknowledged is stored")
 
@@ -456,29 +461,25 @@ def _require_origin(text: str) -> None:
 
 
 def aggregate(
-    folder: Path = Argument(help="The server's folder; made at first, with --encoder and --role."),
+    folder: Path = Argument(help="The server's folder, which --encoder and --role create."),
     shares: list[Path] | None = Argument(None, help="Files of shares to accept."),
     encoder: Path | None = Option(None, help="Encoder of the shares: encoder.json."),
     role: str | None = Option(None, help="leader or helper."),
     release: list[Path] | None = Option(
         None,
-        help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
-        "noise, the reports that both list. Give the second the first's sums too: no others are opened.",
+        help="ids.txt of each server: what both list is summed, once and with noise. The second server "
+        "also gets the sums of the first, and opens no other reports.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
-    key: Path | None = Option(
-        None, help="With proofs: the servers' verification key, a file; the leader makes it."
-    ),
-    verify: Path | None = Option(
-        None, help="proofs.bin of the other server: verify reports by it."
-    ),
+    key: Path | None = Option(None, help="File of the proofs' key, which the leader makes."),
+    verify: Path | None = Option(None, help="proofs.bin of the other server, to verify reports."),
     force: Force = False,
 ) -> None:
-    """Be one of two servers that sum shares: accept them, or release the noisy sum of a batch.
+    """Accept shares as one of two servers that sum them, or release the noisy sum of a batch.
 
-    Records are private if one of the two servers is honest. Each is run by somebody else, and gets its
-    own file of shares. FOLDER/ids.txt lists what was accepted, for the other server. Where shares have
-    proofs, it gets FOLDER/proofs.bin, and ids.txt lists what was verified.
+    Records are private if one of the two servers is honest, so different parties run them. Each server
+    gets its own file of shares. FOLDER/ids.txt, for the other server, lists the accepted reports. If
+    shares have proofs, the other server gets FOLDER/proofs.bin first, and ids.txt lists verified ones.
 
     Example: privot aggregate leader/ leader.shares --encoder encoder.json --role leader
 
@@ -498,19 +499,20 @@ def aggregate(
     elif server.encoder.proofs:
         print(f"{server.prepare()}: for the other server alone, to verify reports")
     ids = server.ids()
+    text = "".join(f"{share_id.hex()}\n" for share_id in sorted(ids))
     with replacing_file(folder / _IDS) as draft:
-        draft.write_text("".join(f"{each.hex()}\n" for each in sorted(ids)), encoding="utf-8")
-    least = server.encoder.people
-    which = "verified" if server.encoder.proofs else "in all"
-    print(f"{folder}: {new:,} new shares, {len(ids):,} {which}; a batch is {least:,} or more")
+        draft.write_text(text, encoding="utf-8")
+    people = server.encoder.people
+    state = "verified" if server.encoder.proofs else "in all"
+    print(f"{folder}: {new:,} new shares, {len(ids):,} {state}; a batch is {people:,} or more")
 
 
 def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | None) -> Server:
-    """Return the server of a folder, which is made if it is not there."""
+    """Return the server of a folder; create the folder if it does not exist."""
     from privot.aggregated import Encoder, Server
 
     if not folder.exists():
-        if encoder is None or role is None or role not in _OF_SHARES:
+        if encoder is None or role is None or role not in _SHARE_ROLES:
             raise PrivotError(f"{folder} is not there: give --encoder and --role to make it")
         Server.create(folder, Encoder.load(encoder), role, _verify_key(key, role) if key else None)
     server = Server(folder)
@@ -522,7 +524,7 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
 
 
 def _verify_key(path: Path, role: str) -> bytes:
-    """Return the verification key in a file; the leader makes it if there is none."""
+    """Return the verification key in a file; the leader creates the file if it does not exist."""
     if role == "leader" and not path.exists():
         create(path, secret=True)
         path.write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
@@ -534,7 +536,7 @@ def _verify_key(path: Path, role: str) -> bytes:
 
 
 def _read_shares(path: Path, server: Server) -> list[bytes]:
-    """Return the shares of a file, one after another, all of one length."""
+    """Return the shares of a file, in which they follow one another."""
     length = server.encoder.share_length(server.role)
     try:
         data = path.read_bytes()
@@ -549,15 +551,14 @@ def _read_shares(path: Path, server: Server) -> list[bytes]:
 
 
 def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
-    """Return the ids that all lists have; refused if sums among the files are of others."""
+    """Return the ids that all lists have; refuse if sums among the files are of other ids."""
     from privot.aggregated.server import batch_name, unsealed
 
     try:
         texts = [path.read_text(encoding="utf-8") for path in files]
-        sums, lists = (
-            [text for text in texts if text.startswith("{") == wanted] for wanted in (True, False)
-        )
-        ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, t.split())) for t in lists))
+        sums = [text for text in texts if text.startswith("{")]
+        lists = [text.split() for text in texts if not text.startswith("{")]
+        ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, digits)) for digits in lists))
         others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(f"--release cannot be read ({error}): give the servers' {_IDS}") from None

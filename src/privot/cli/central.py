@@ -1,4 +1,4 @@
-"""Commands of a trusted curator, who holds the records: `privot central` and `privot integral`."""
+"""Commands of a trusted curator, who has the records: `privot central` and `privot integral`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privot.integral import IntegralModel
     from privot.tables.csv_records import RecordForm
 
-SUMS = "Options of --method sums"
+SUMS_PANEL = "Options of --method sums"
 SUM_SETTINGS = "privot.central.fitting:SumSettings"
 
 
@@ -29,28 +29,24 @@ def _for_slices(help: str) -> Any:
 
 def fit(
     context: typer.Context,
-    data: Path = Argument(help="Private: csv, parquet, npz (an array a column), image folder."),
+    data: Path = Argument(help="Private records: csv, parquet, npz, or a folder of images."),
     schema: Path = Option(help="Schema of the records: columns, or images and their label."),
     epsilon: float | None = Option(None, help="ε of the whole run, unless the schema promises it."),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
     delta: float | None = Option(None, help="δ of the run (1e-5), unless the schema promises it."),
     method: str | None = Option(
         None,
-        help="sums (a mixture or a map by a few noisy sums, seconds) or slices (a network by noisy "
-        "slices, minutes); default: sums where the schema allows them.",
+        help="sums: a mixture or a map from a few noisy sums (seconds); slices: a network from noisy "
+        "slices (minutes); default: sums where the schema allows them.",
     ),
-    low_pass: int | None = Option(
-        None, help="Images: frequencies along each axis; default 14 for sums, 7 for slices."
-    ),
+    low_pass: int | None = Option(None, help="Images: frequencies per axis (sums: 14, slices: 7)."),
     degree: int | None = _for_slices("1: means; 2 (default): second moments as well."),
     steps: int | None = _for_slices("Number of releases, default 60,000."),
     batch_size: int | None = _for_slices("Records per release, default 100."),
     num_projections: int | None = _for_slices("Slices per release, default 16."),
     neighboring: str | None = _for_slices("replace_one (default), or zero_out (padded Poisson)."),
     release: str | None = _for_slices("every_step (default) or once."),
-    loss: str | None = _for_slices(
-        "mean_first (default), sliced, or (with --release once) entropic."
-    ),
+    loss: str | None = _for_slices("mean_first (default), sliced, or entropic (--release once)."),
     seed: int = Option(0, help="Seed of public draws, never of noise."),
     separator: Separator = ",",
     ignore: Ignore = None,
@@ -58,8 +54,8 @@ def fit(
     counted: bool = Option(
         False,
         "--count",
-        help="Write noisy sums instead, by the schema's promise alone: `privot fit` learns from those "
-        "of several curators together.",
+        help="Write noisy sums, by the schema's promise alone, and no model: `privot fit` learns from "
+        "the sums of several curators together.",
     ),
     force: Force = False,
 ) -> None:
@@ -76,8 +72,8 @@ def fit(
     from privot.central import fit as fit_model
     from privot.central.fitting import raw_records
 
-    # The class of these settings needs PyTorch, which a fit by sums does not: the options of slices
-    # are therefore written out, while `context.obj` has those that app.py declares from `SumSettings`.
+    # `context.obj` has the options of sums, which app.py makes from the fields of `SumSettings`. The
+    # options of slices are written out, because their settings class needs PyTorch, which sums do not.
     slices_options = {
         "degree": degree,
         "steps": steps,
@@ -89,11 +85,9 @@ def fit(
     }
     declared = privot.Schema.load(schema)
     if counted:
-        given = [epsilon, delta, method, low_pass, *slices_options.values(), *context.obj.values()]
-        if resume or any(each is not None for each in given):
-            raise PrivotError(
-                "--count goes by the schema's promise alone: leave out other settings"
-            )
+        others = [epsilon, delta, method, low_pass, *slices_options.values(), *context.obj.values()]
+        if resume or any(value is not None for value in others):
+            raise PrivotError("--count takes the schema's promise alone: leave out other settings")
         _count(data, declared, record_form(separator, ignore), output, force)
         return
     shared = {"low_pass": low_pass, "seed": seed}
@@ -137,10 +131,10 @@ def _count(data: Path, schema: privot.Schema, form: RecordForm, output: Path, fo
 def _settings(
     method: str | None, schema: privot.Schema, sums: dict[str, Any], slices: dict[str, Any]
 ) -> Any:
-    """Return the settings of the method, which the schema chooses if it is None.
+    """Return the settings of the method, which depends on the schema if it is None.
 
-    `sums` and `slices` have the options that apply to each method, None where one is not given. An
-    option that applies to the other method alone is refused.
+    `sums` and `slices` are the options of each method, None where one is not given. An option of the
+    other method alone is refused.
     """
     from privot.central.fitting import SumSettings, settings_of
 
@@ -155,7 +149,7 @@ def _settings(
                 f"{chosen}: drop it, or give --method {other}"
             )
     given = {name: value for name, value in options.items() if value is not None}
-    if by_sums and "low_pass" in given:  # which alone also gives the frequencies within components
+    if by_sums and "low_pass" in given:  # of the means, and by default of the covariances as well
         given.setdefault("residual_low_pass", given["low_pass"])
     return settings_class(**given)
 
@@ -167,7 +161,7 @@ def adapt(
     unit: str = Option(help="Unit that one target record belongs to: person, …."),
     output: Path = Option(Path("classifier"), "-o", "--output", help="Folder of the model."),
     delta: float = Option(1e-5, help="δ of the target records."),
-    maximum: float = Option(255.0, help="Value that is scaled to 1 (public)."),
+    maximum: float = Option(255.0, help="Public value that is scaled to 1."),
     rounds: int = Option(2, help="Number of rounds of noisy sums by class."),
     training_steps: int = Option(
         1000, help="Optimizer steps on the source, before the first round; half as many after each."
@@ -243,7 +237,7 @@ def fit_integral(
     draws: int = Option(help="Number of draws that will ever be published."),
     output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
     epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
-    epsilon_per_draw: float | None = Option(None, help="Instead: ε of each draw."),
+    epsilon_per_draw: float | None = Option(None, help="ε of each draw, instead of --epsilon."),
     method: str = Option("clip", help="clip (a clipped ratio) or boost."),
     estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
     seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
@@ -263,9 +257,7 @@ def fit_integral(
     if output.exists():  # refused before an hour of fitting
         raise PrivotError(f"{output} exists: a model's ledger is never overwritten; name another")
     if method == "boost" and estimator == "spline":
-        raise PrivotError(
-            "estimator is 'spline', which --method boost cannot use: choose mlp or trees"
-        )
+        raise PrivotError("--method boost cannot use the estimator 'spline': choose mlp or trees")
     settings: ClippedRatioSettings | BoostSettings
     if method == "clip":
         settings = ClippedRatioSettings(estimator=estimator, seed=seed)  # type: ignore[arg-type]  # checked there
@@ -281,8 +273,8 @@ def fit_integral(
         settings=settings,
     )
     model.save(output)
-    each = at_most(model.density.epsilon)
-    print(f"{output}: {draws:,} draws of ε = {each} each, together {model.guarantee}")
+    draw_epsilon = at_most(model.density.epsilon)
+    print(f"{output}: {draws:,} draws of ε = {draw_epsilon} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
     if model.edges:
         _note_proven_gain(model)
@@ -307,12 +299,12 @@ def sample_integral(
     output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
     shortfall: float | None = Option(
         None,
-        help="Do the same work whatever the data is; draws are then this close to exact, such "
-        "as 1e-6, in total variation.",
+        help="Total variation, such as 1e-6, that draws may be from exact ones; the time of a draw "
+        "then does not depend on the data.",
     ),
     force: Force = False,
 ) -> None:
-    """Spend draws of the declared budget, and write them. They may be published.
+    """Draw records within the declared budget, and write them. They may be published.
 
     Example: privot integral sample secret/ -n 10 -o draws.csv
     """

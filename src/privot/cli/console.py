@@ -1,6 +1,6 @@
 """Shared parts of commands: options, inputs, messages and progress bars (on standard error), verdicts.
 
-Options of several commands are types here; other options are defaults of the command's parameters.
+Options of several commands are annotated types here; the others are in the commands' parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 import privot
-from privot.core.errors import PrivotError, load_object, printable, require_choice
+from privot.core.errors import PrivotError, load_object, printable
 from privot.core.files import claim_file
 from privot.core.processes import is_first
 
@@ -43,7 +43,7 @@ Force = Annotated[bool, Option("--force", help="Replace an output that exists.")
 Separator = Annotated[str, Option(help="Separator of a CSV's fields: one character, or tab.")]
 Ignore = Annotated[
     list[str] | None,
-    Option(help="A column of the records that the schema does not know. May be repeated."),
+    Option(help="Column of the records to ignore, which the schema lacks. May be repeated."),
 ]
 Target = Annotated[
     str | None,
@@ -51,20 +51,20 @@ Target = Annotated[
 ]
 FailOn = Annotated[
     str | None,
-    Option(
-        help="Exit with code 3 if a finding of the verdict is that bad: poor, or fair (or poor)."
-    ),
+    Option(help="Exit with code 3 if a finding is poor (--fail-on poor), or fair or poor (fair)."),
 ]
-People = Annotated[int | None, Option(help="Least number of reports in a shuffled batch.")]
+People = Annotated[int | None, Option(help="Minimum number of reports in a shuffled batch.")]
 Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled report by itself.")]
-ReportColumns = Annotated[int | None, Option(help="Columns of a report, drawn by fresh coins.")]
+Proofs = Annotated[bool, Option(help="Aggregated: shares prove that they are those of a record.")]
+ReportColumns = Annotated[int | None, Option(help="Number of randomly drawn columns in a report.")]
 
 
 def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> type[TyperCommand]:
-    """Return a class of commands with options for fields of the settings dataclass at `module:Class`.
+    """Return a command class with options for named fields of a dataclass at `place`, `module:Class`.
 
-    The settings are imported when the command's options are needed, so that other commands and
-    `privot --help` do not import them. The command's function gets the values as `context.obj`.
+    The dataclass is imported when the command's options are needed, so that other commands and
+    `privot --help` do not import it. The command's function gets the values as `context.obj`. In the
+    command's help, the options stand in a panel of their own.
     """
 
     class Command(TyperCommand):
@@ -89,10 +89,8 @@ def with_settings(place: str, *names: str, panel: str = "Settings of a fit") -> 
     return Command
 
 
-def settings_options(
-    settings: type, names: Sequence[str], panel: str = "Settings of the fit"
-) -> list[Any]:
-    """Return command-line options for fields of a settings dataclass.
+def settings_options(settings: type, names: Sequence[str], panel: str) -> list[Any]:
+    """Return the options of `with_settings`, given the dataclass.
 
     Types and defaults are those of the fields. The help of an option is the field's text in the section
     `Arguments:` of the class's docstring; choices of a `Literal` field are added if it omits them.
@@ -117,24 +115,24 @@ def settings_options(
     def command() -> None: ...
 
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # of no function's type
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__annotations__ = {option.name: option.annotation for option in parameters}
     app = Typer(add_completion=False)
     app.command()(command)
-    return [each for each in get_command(app).params if each.name in names]
+    return [option for option in get_command(app).params if option.name in names]
 
 
 _LONG_HELP = 200  # characters: two lines of a terminal
 
 
 def _field_help(settings: type) -> dict[str, str]:
-    """Return each field's text in a docstring's section `Arguments:`; its first sentence if long."""
+    """Return each field's text in a docstring's section `Arguments:`; the first sentence if long."""
     docstring = (getdoc(settings) or "") + "\n"
     section = re.search(r"^Arguments:\n((?:    .*\n|\n)*)", docstring, re.MULTILINE)
     entries = re.split(r"\n    (?=\w+: )", "\n" + (section[1] if section else ""))[1:]
     texts = {}
     for entry in entries:
-        name, _, words = entry.partition(": ")
-        text = re.sub(r"`\"?|\"?`", "", " ".join(words.split()))  # without quotes and line ends
+        name, _, text = entry.partition(": ")
+        text = re.sub(r"`\"?|\"?`", "", " ".join(text.split()))  # without quotes and line ends
         if len(text) > _LONG_HELP:
             text = re.split(r"(?<=[a-z0-9)])\.\s+(?=[A-Z])", text)[0].rstrip(".") + "."
         texts[name] = text
@@ -156,10 +154,11 @@ def with_promise(
     people: int | None,
     floor: float | None,
 ) -> tuple[privot.Schema, float | None, float]:
-    """Return the schema, ε and δ to calibrate by, given the options of a promise.
+    """Return the schema, ε and δ to calibrate with, given the options of a promise.
 
-    Any of `--where`, `--people` and `--floor`, with `--epsilon`, makes a promise of ε and δ: it is added
-    to the schema, and the returned ε and δ are None and 0. Otherwise nothing changes.
+    If `--epsilon` and any of `--where`, `--people` and `--floor` are given, a promise of ε and δ is
+    added to the schema, and the returned ε and δ are None and 0. Otherwise nothing changes. Options of a
+    promise are refused if the schema has one.
     """
     from privot.schema.promise import Promise
 
@@ -214,7 +213,7 @@ def open_releases(
         outputs: For each release, the path beside which its quarantine is written.
         strict: Whether to refuse a release with impossible reports.
         replace: Whether to replace quarantines that exist.
-        inputs: What the command reads, which no quarantine may overwrite; the releases by default.
+        inputs: Files that no quarantine may overwrite; the releases by default.
         one_by_one: Whether single reports are needed, so that no release is counted.
     """
     from privot.collector.collecting import quarantine_of, without_impossible
@@ -274,22 +273,22 @@ def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
     complain(f"warning: {message}")
 
 
-def print_quarantined(found: Collection) -> None:
+def print_quarantined(collection: Collection) -> None:
     """Print how many reports were not counted, and how many copies were left out."""
-    if found.quarantined:
+    if collection.quarantined:
         complain(
-            f"{found.quarantined:,} reports cannot be counted and are in {found.quarantine}, the "
-            f"first: {found.first}"
+            f"{collection.quarantined:,} reports cannot be counted and are in "
+            f"{collection.quarantine}, the first: {collection.first}"
         )
-    if found.copies:
-        note(f"{found.copies:,} copies of reports were left out: each counts once")
+    if collection.copies:
+        note(f"{collection.copies:,} copies of reports were left out: each counts once")
 
 
 _COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta"}
 
 
 def print_verdict(findings: Sequence[Finding], by: str) -> None:
-    """Print a verdict: a line for each finding, with its grade first."""
+    """Print a verdict: a line for each finding, with its grade first; `by` says what it rests on."""
     from rich.console import Console
     from rich.text import Text
 
@@ -297,17 +296,9 @@ def print_verdict(findings: Sequence[Finding], by: str) -> None:
     width = max(len(finding.topic) for finding in findings)
     console.print(f"\nverdict, {by}:", soft_wrap=True)
     for finding in findings:
-        line = Text.assemble(
-            "  ", (f"{finding.grade:8}", _COLORS[finding.grade]),
-            (f"{finding.topic:{width}}  ", "bold"), finding.words,
-        )  # fmt: skip
+        grade = (f"  {finding.grade:8}", _COLORS[finding.grade])
+        line = Text.assemble(grade, (f"{finding.topic:{width}}  ", "bold"), finding.words)
         console.print(line, soft_wrap=True)
-
-
-def require_fail_on(fail_on: str | None) -> None:
-    """Raise PrivotError unless the value of `--fail-on` is a valid grade."""
-    if fail_on is not None:
-        require_choice("--fail-on", fail_on, ("poor", "fair"))
 
 
 def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
@@ -331,9 +322,8 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
     """Show a progress bar with loss, rate and remaining time; without a terminal, print lines.
 
     After twenty steps a line estimates the duration, and another follows after each tenth of the steps;
-    with at most twenty steps, lines are at least two seconds apart.
-
-    If Ctrl-C interrupts the fit, the command ends with one line, to which `then` is appended.
+    with at most twenty steps, lines are at least two seconds apart. If Ctrl-C interrupts the fit, the
+    command ends with one line, to which `then` is appended.
     """
     from privot.training import Interrupted
 
@@ -368,14 +358,14 @@ def row_bar() -> Iterator[RowProgress]:
     phases: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
-        def advance(doing: str, rows: int, expected: int | None) -> None:
+        def advance(phase: str, rows: int, expected: int | None) -> None:
             if bar is None:
                 return
-            if doing not in phases:
-                phases[doing] = bar.add_task(doing, total=None, of="?", rate=""), _Pace("rows")
-            task, pace = phases[doing]
-            of = "?" if expected is None else f"{expected:,}"
-            bar.update(task, completed=rows, total=expected, of=of, rate=pace.rate(rows))
+            if phase not in phases:
+                phases[phase] = bar.add_task(phase, total=None, of="?", rate=""), _Pace("rows")
+            task, pace = phases[phase]
+            total = "?" if expected is None else f"{expected:,}"
+            bar.update(task, completed=rows, total=expected, of=total, rate=pace.rate(rows))
 
         yield advance
 
@@ -390,18 +380,18 @@ def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) ->
 
 
 @contextmanager
-def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
+def step_bar(phase: str) -> Iterator[Callable[[int, int], None]]:
     """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
-    with _bar(f"   {doing}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
-        task = None if bar is None else bar.add_task(doing, total=1, rate="")
-        line = Timer(_MIN_SECONDS, note, [f"   {doing} …"])
+    with _bar(f"   {phase}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
+        task = None if bar is None else bar.add_task(phase, total=1, rate="")
+        line = Timer(_MIN_SECONDS, note, [f"   {phase} …"])
         line.daemon = True
         if bar is None:
             line.start()
 
-        def advance(done: int, of: int) -> None:
+        def advance(done: int, total: int) -> None:
             if bar is not None and task is not None:
-                bar.update(task, completed=done, total=of)
+                bar.update(task, completed=done, total=total)
 
         try:
             yield advance
@@ -411,8 +401,8 @@ def step_bar(doing: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def _bar(name: str, counts: str) -> Iterator[Bar | None]:
-    """Show a bar between two texts (formats of its task), its rate and times; None if no terminal."""
-    from rich import progress as parts
+    """Show a bar with a name, counts (formats of Rich) and times; provide None without a terminal."""
+    from rich import progress
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -420,20 +410,20 @@ def _bar(name: str, counts: str) -> Iterator[Bar | None]:
         yield None
         return
     columns = (
-        parts.TextColumn(name),
-        parts.BarColumn(bar_width=32),
-        parts.TextColumn(counts),
-        parts.TextColumn("{task.fields[rate]}"),
-        parts.TimeElapsedColumn(),
-        parts.TextColumn("· left"),
-        parts.TimeRemainingColumn(),
+        progress.TextColumn(name),
+        progress.BarColumn(bar_width=32),
+        progress.TextColumn(counts),
+        progress.TextColumn("{task.fields[rate]}"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("· left"),
+        progress.TimeRemainingColumn(),
     )
-    with parts.Progress(*columns, console=console, refresh_per_second=5) as bar:
+    with progress.Progress(*columns, console=console, refresh_per_second=5) as bar:
         yield bar
 
 
 class _Pace:
-    """Rate of a task, measured from the first call of `rate` on, and the time that it will take."""
+    """Rate of a task, measured from the first call of `rate` on, and its remaining time."""
 
     def __init__(self, units: str) -> None:
         self._units = units  # in the plural, such as "steps"
@@ -466,7 +456,7 @@ def _duration(seconds: float) -> str:
     """Format a duration with one or two digits and its unit.
 
     Examples:
-        >>> [_duration(each) for each in (0.3, 47.2, 200.0, 7300.0)]
+        >>> [_duration(seconds) for seconds in (0.3, 47.2, 200.0, 7300.0)]
         ['1 second', '47 seconds', '3.3 minutes', '2 hours']
     """
     for length, unit in ((3600.0, "hours"), (60.0, "minutes")):

@@ -1,4 +1,4 @@
-"""Commands that check models by reports, evaluate them against real records, and plan campaigns."""
+"""Commands that check and evaluate models, and plan campaigns: `privot check`, `evaluate`, `plan`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,17 @@ def check(
     release: Path = Argument(help="Reports or counts that it was fitted to, or later ones."),
     held_out: bool = Option(False, "--held-out", help="The model has not seen these reports."),
     target: console.Target = None,
-    output: Path | None = Option(
-        None, "-o", "--output", help="Page of the results; none by default."
-    ),
+    output: Path | None = Option(None, "-o", "--output", help="HTML file of results, if wanted."),
     seed: int = Option(0, help="Seed of the rehearsals."),
     as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
     force: console.Force = False,
 ) -> None:
-    """Say what a table's model may be used for, by reports alone: no real record is needed.
+    """Grade the uses of a table's model by reports alone: no real record is needed.
 
-    It is as private as the release: intervals of the population's statistics, whether the reports
-    contradict the model, the errors to expect. A rehearsal (people drawn from the model report, and a
-    model is fitted to their reports) takes about half as long as a fit. With --target it says, too,
-    whether to trust a classifier of that column that learns from synthetic records.
+    The results are as private as the release: confidence intervals of the population's statistics,
+    whether the reports contradict the model, and the errors to expect. A rehearsal (reports of people
+    drawn from the model, and a fit to these) takes about half as long as a fit. With --target, the check
+    also grades classifiers of that column that are trained on synthetic records.
 
     Example: privot check model/ release.parquet --target income -o check.html
     """
@@ -55,17 +53,17 @@ def check(
     loaded = console.load_local(model, "compare it with real records by `privot evaluate`")
     reports = privot.Counts.load(release) if is_counts(release) else privot.Release.load(release)
     with console.step_bar("checking") as progress:
-        found = privot.check(
+        result = privot.check(
             loaded, reports, held_out=held_out, target=target, seed=seed, progress=progress
         )
     if output is not None:
-        write_check_report(found, loaded, output)
+        write_check_report(result, loaded, output)
     if as_json:
-        verdict = [asdict(finding) for finding in found.verdict]
-        print(json.dumps({"verdict": verdict} | found.to_dict()))
+        verdict = [asdict(finding) for finding in result.verdict]
+        print(json.dumps({"verdict": verdict} | result.to_dict()))
         return
-    print(f"{model}: checked by {found.num_reports:,} reports, {found.guarantee}")
-    console.print_verdict(found.verdict, "by the reports alone")
+    print(f"{model}: checked by {result.num_reports:,} reports, {result.guarantee}")
+    console.print_verdict(result.verdict, "by the reports alone")
     if output is not None:
         print(f"\n{output}: written")
 
@@ -73,17 +71,11 @@ def check(
 def evaluate(
     model: Path = Argument(help="Folder of the model."),
     against: Path = Option(help="Real records: csv, csv.gz, parquet, npz, a folder of images."),
-    target: str | None = Option(
-        None,
-        help="Column that classifiers (of numbers: regressions) are to predict from the others; of "
-        "images, their one category by default.",
-    ),
+    target: console.Target = None,
     output: Path = Option(Path("report.html"), "-o", "--output", help="The report."),
-    num_rows: int = Option(50_000, "-n", "--num-rows", help="Synthetic records to compare."),
-    most_real: int = Option(
-        500_000, help="Real records to compare at most, drawn uniformly from more."
-    ),
-    seed: int = Option(0, help="Seed of the samples compared."),
+    num_rows: int = Option(50_000, "-n", "--num-rows", help="Number of synthetic records."),
+    most_real: int = Option(500_000, help="Maximum number of real records; a sample if more."),
+    seed: int = Option(0, help="Seed of the samples."),
     separator: console.Separator = ",",
     ignore: console.Ignore = None,
     as_json: bool = Option(False, "--json", help="Print all numbers as JSON."),
@@ -92,49 +84,51 @@ def evaluate(
 ) -> None:
     """Compare a model's samples with real records. The output is not private.
 
-    With --fail-on poor a verdict with a poor finding ends with exit code 3, after everything is written.
+    For images, the target is by default their only categorical column. With --fail-on, the command first
+    writes everything, and then fails.
 
     Example: privot evaluate model/ --against holdout.csv --target income -o report.html
     """
     from privot.tables.record_files import open_records, sample_rows
 
     claim_file(output, inputs=[model, against], suffixes=(".html",), force=force)
-    console.require_fail_on(fail_on)
+    if fail_on is not None:
+        require_choice("--fail-on", fail_on, ("poor", "fair"))
     require_count("num_rows", num_rows, MOST_ROWS)
     require_count("most_real", most_real, MOST_ROWS)
     require_seed(seed)
     remedy = "draw records by `privot integral sample`, and compare the tables by privot.evaluate"
     loaded = console.load_generative(model, remedy)
     records = open_records(against, loaded.schema, console.record_form(separator, ignore))
-    real, num_held = sample_rows(records, most_real, seed)
-    if num_held > real.num_rows:
+    real, num_records = sample_rows(records, most_real, seed)
+    if num_records > real.num_rows:
         console.note(
-            f"{against} holds {num_held:,} records: {real.num_rows:,} drawn uniformly are compared"
+            f"{against} holds {num_records:,} records: {real.num_rows:,} drawn uniformly are compared"
         )
-    found = privot.evaluate(loaded, real, target=target, num_rows=num_rows, seed=seed)
-    if fail_on is not None and not found.verdict:
+    result = privot.evaluate(loaded, real, target=target, num_rows=num_rows, seed=seed)
+    if fail_on is not None and not result.verdict:
         raise PrivotError(
             f"--fail-on {fail_on}: places and images alone have distances and no verdict: leave it out, "
             "and read them with --json"
         )
-    comparison, prediction, label = found.comparison, found.prediction, found.label
-    privot.write_report(found, output, num_held=num_held)
+    comparison, prediction, label = result.comparison, result.prediction, result.label
+    privot.write_report(result, output, num_held=num_records)
     console.note("what follows, and the report, depend on real records: they are not private")
     if as_json:
         numbers = {
-            "verdict": [asdict(finding) for finding in found.verdict],
+            "verdict": [asdict(finding) for finding in result.verdict],
             "summary": {name: asdict(score) for name, score in comparison.summary.items()},
             "prediction": None if prediction is None else asdict(prediction),
             "label": None if label is None else asdict(label),
         }
         print(json.dumps(numbers | asdict(comparison)))
     else:
-        for name, fact in found.summary().items():
+        for name, fact in result.summary().items():
             print(f"{name}: {fact}")
-        if found.verdict:
-            console.print_verdict(found.verdict, "against real records, not private")
+        if result.verdict:
+            console.print_verdict(result.verdict, "against real records, not private")
         print(f"\n{output}: written")
-    console.fail_by_verdict(found.verdict, fail_on)
+    console.fail_by_verdict(result.verdict, fail_on)
 
 
 # `privot plan`: expected errors before there are reports. Only simulations need PyTorch.
@@ -152,41 +146,35 @@ _MEASURES = {
 def plan(
     schema: console.SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one whole report."),
-    people: int | None = Option(None, help="How many people (or units of the schema) will report."),
+    people: int | None = Option(None, help="Number of people (or units) who will report."),
     where: list[str] | None = Option(
         None,
-        help="Compare places of trust instead: all, or some of local, shuffled, aggregated, central. "
-        "May be repeated. Epsilon, delta and people may be left to the schema's [promise].",
+        help="Compare places of trust: all, or some of local, shuffled, aggregated, central. May be "
+        "repeated. The schema's [promise] may state epsilon, delta and people.",
     ),
-    delta: float | None = Option(
-        None, help="With --where: delta wherever somebody is trusted; 0.01 / people by default."
-    ),
-    target_error: float = Option(0.05, help="Two-way error of a table to count the people for."),
+    delta: float | None = Option(None, help="With --where: delta; 0.01 / people by default."),
+    target_error: float = Option(0.05, help="Two-way error for which to count the people needed."),
     like: Path | None = Option(
         None,
-        help="Folder of a model, a pilot's say, whose people are simulated to estimate the error of "
-        "a fit. With --simulate also a table that is like people and not private.",
+        help="Folder of a model, such as that of a pilot, from which people are simulated to estimate "
+        "the error of a fit. With --simulate and --where, also a public table.",
     ),
-    rehearse: bool = Option(
-        False, "--rehearse", help="The same by made-up people, where there is no model."
-    ),
+    rehearse: bool = Option(False, "--rehearse", help="Simulate made-up people, without --like."),
     simulate: Path | None = Option(
         None,
-        help="Instead of a plan: simulate the campaign, and write what the answer will look like to "
-        "this folder. Every line, file and picture is stamped SIMULATED.",
+        help="Folder to write: no plan is made, but the campaign and its results are simulated. Every "
+        "line, file and picture is stamped SIMULATED.",
     ),
-    rehearsals: int | None = Option(
-        None, help="With --simulate: how many fits (3); with --where: for each place (1)."
-    ),
-    seed: int = Option(0, help="With --simulate or --where: of people and fits."),
+    rehearsals: int | None = Option(None, help="Simulated campaigns (--simulate: 3; --where: 1)."),
+    seed: int = Option(0, help="With --simulate or --where: seed of people and fits."),
     as_json: bool = Option(False, "--json", help="Print the plan as JSON."),
     force: console.Force = False,
 ) -> None:
-    """Expected error of each way of reporting: of tables, places, numbers, vectors and images.
+    """Compute the expected error of each way to report tables, places, numbers, vectors and images.
 
-    Reads the schema only, so it costs no privacy; and a model, if it is given one, which is as private
-    as the reports that it was learned from. A simulation takes as long as several fits. With --like
-    TABLE it shows rows drawn from the table: give no table of private people.
+    A plan reads the schema only, so it costs no privacy, and with --like a model, which is as private as
+    the reports that it was fitted to. A simulation takes as long as several fits. With --like TABLE the
+    results contain rows of the table, which must not be private.
 
     Example: privot plan schema.toml --epsilon 4 --people 50000
 
@@ -239,14 +227,14 @@ def plan(
 
 
 class _Simulation(NamedTuple):
-    """Options of `privot plan` for simulated campaigns: with --simulate, or --where."""
+    """Options of `privot plan --simulate` and `privot plan --where`."""
 
     schema: Path
     like: Path | None  # model or table that the simulated people are like; None makes them up
     rehearsals: int  # number of simulated campaigns
     seed: int  # of people and fits
-    output: Path | None  # folder of pages to write
-    force: bool  # whether to replace it
+    output: Path | None  # folder to write
+    force: bool  # whether to replace the folder
 
     @property
     def people(self) -> str:
@@ -270,7 +258,7 @@ class _Simulation(NamedTuple):
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 
-_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the requested ε at which the page has errors
+_FACTORS = (0.1, 0.3, 1.0, 3.0)  # multiples of the requested ε for which the page shows errors
 
 
 def _plan_trust(
@@ -281,9 +269,9 @@ def _plan_trust(
     delta: float | None,
     as_json: bool,
 ) -> None:
-    """Print the errors for each place of trust (who sees raw records), and write a page by ε.
+    """Print the errors for each place of trust (who sees raw records), and write a page of them by ε.
 
-    An ε, δ or number of people that is None is read in the schema's promise.
+    If ε, δ or the number of people is None, the schema's promise states it.
     """
     from privot.forecast.simulation import PLACES, STAMP, forecast_trust, promises_at
     from privot.report.pages import TRUST_FILES, write_trust
@@ -301,24 +289,24 @@ def _plan_trust(
     epsilons = [epsilon] if output is None else [factor * epsilon for factor in _FACTORS]
     floor = promise.floor if promise and "shuffled" in places else None
     if floor:  # no report may spend more, whatever a batch of them does
-        epsilons = [each for each in epsilons if each <= floor]
+        epsilons = [candidate for candidate in epsilons if candidate <= floor]
     promises = promises_at(epsilons, people, where=places, delta=delta, floor=floor)
     arguments = simulation.arguments(declared)
     with console.step_bar("rehearsing") as progress:
-        found = forecast_trust(declared, promises, people, progress=progress, **arguments)
+        forecast = forecast_trust(declared, promises, people, progress=progress, **arguments)
     if output is not None:
         with replacing_folder(output) as folder:
-            write_trust(folder, found)
+            write_trust(folder, forecast)
     if as_json:
-        print(json.dumps(asdict(found)))
+        print(json.dumps(asdict(forecast)))
         return
-    _print_trust(found, epsilon, simulation)
+    _print_trust(forecast, epsilon, simulation)
     if output is not None:
         print(f"{STAMP}: {output / TRUST_FILES[0]}: error against ε")
 
 
 def _given_or_promised(name: str, given: float | None, promise: Promise | None) -> Any:
-    """Return the value of an option, or that of the promise; refuse if there is neither."""
+    """Return the value of an option, else that of the promise; refuse if both are missing."""
     if given is not None:
         return given
     if promised := getattr(promise, name, None):
@@ -335,8 +323,8 @@ def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> No
     from privot.report.pages import ERROR_NAMES
 
     print(f"{STAMP}: {plan.people:,} {simulation.people}; error of {ERROR_NAMES[plan.measure]}\n")
-    head = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report")
-    lines = [_Line(head, "trusted")]
+    header = ("place", "ε", "δ", "ε₀ alone", "error", "servers", "bytes a report")
+    lines = [_Line(header, "trusted")]
     for row in plan.rows:
         if row.epsilon != epsilon:
             continue
@@ -371,32 +359,32 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     simulation.claim(SIMULATED_FILES)
     arguments = simulation.arguments(declared)
     with console.step_bar("rehearsing") as progress:
-        found = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
+        result = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
     with replacing_folder(output) as folder:
-        write_rehearsal(folder, found, epsilon, people)
+        write_rehearsal(folder, result, epsilon, people)
     print(f"{STAMP}: {people:,} reports of {simulation.people}, ε = {exactly(epsilon)}")
-    for measure, error in found.predicted.items():
-        low, high = found.low[measure], found.high[measure]
+    for measure, error in result.predicted.items():
+        low, high = result.low[measure], result.high[measure]
         print(
             f"{STAMP}: {ERROR_NAMES[measure]}: error {error:.4f} "
-            f"({low:.4f} to {high:.4f} in {found.rehearsals} rehearsals), "
-            f"without noise {found.without_noise[measure]:.4f}"
+            f"({low:.4f} to {high:.4f} in {result.rehearsals} rehearsals), "
+            f"without noise {result.without_noise[measure]:.4f}"
         )
     print(f"{STAMP}: {output / SIMULATED_FILES[0]}: what the answer will look like")
 
 
 def _fit_text(forecast: FitForecast, like: Path | None) -> str:
-    """Return a sentence of the errors to expect of a fit; `like` is the model of rehearsed people."""
-    who = f"simulated people whose columns depend on each other as strongly as {like} allows"
+    """Return a sentence on the expected errors of a fit; `like` is the model of simulated people."""
+    population = f"simulated people whose columns depend on each other as strongly as {like} allows"
     if forecast.made_up:
-        who = "made-up people whose columns depend on each other as in a census"
+        population = "made-up people whose columns depend on each other as in a census"
     pairs = "" if forecast.two_way is None else f", two-way {forecast.two_way:.3f}"
     if forecast.low is not None:
         pairs += f" (eight in ten between {forecast.low:.3f} and {forecast.high:.3f})"
     times = "rehearsal" if forecast.rehearsals == 1 else "rehearsals"
     return (
         f"to expect of `privot fit`: one-way {forecast.one_way:.3f}{pairs}, "
-        f"by {forecast.rehearsals} {times} of {who}."
+        f"by {forecast.rehearsals} {times} of {population}."
     )
 
 
@@ -438,15 +426,15 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
     spent = f"ε = {at_most(plan.epsilon)} per {overall.unit}"
     print(f"{' with '.join(plan.columns)}: {overall.people:,} reports, {spent}")
     print(f"error to expect: {_MEASURES[plan.measure]}\n")
-    pictures = plan.recommended.accuracy is not None
-    head = ("report", *(("accuracy",) if pictures else ()), "error", "as good at ε", "as good from")
-    lines = [_Line(head)]
+    has_accuracy = plan.recommended.accuracy is not None
+    accuracy_header = ("accuracy",) if has_accuracy else ()
+    lines = [_Line(("report", *accuracy_header, "error", "as good at ε", "as good from"))]
     for option in plan.options:
         name = option.report
         if name == "gaussian":
             name += f" (δ = {exactly(plan.delta)})"
         accuracy = "–" if option.accuracy is None else f"{option.accuracy:.2f}"
-        cells = (name, *((accuracy,) if pictures else ()), f"{option.error:.3g}")
+        cells = (name, *((accuracy,) if has_accuracy else ()), f"{option.error:.3g}")
         if option == plan.recommended:
             cells += (at_most(plan.epsilon), f"{overall.people:,} people")
             lines.append(_Line(cells, _RECOMMENDED))
@@ -463,7 +451,7 @@ def _print_column(overall: Plan, plan: ColumnPlan) -> None:
         print("It is the error of the learned distribution; its samples add sampling error.")
     else:
         print("It is the error of an estimate without a model; a fit does better.")
-    if pictures:
+    if has_accuracy:
         print(
             "Accuracy is that of a linear classifier of simulated images, with as many labels as yours."
         )
@@ -475,8 +463,8 @@ def _print_forecasts(heading: str, forecasts: Sequence[Forecast]) -> None:
     epsilons = sorted({forecast.epsilon for forecast in forecasts})
     lines = [_Line((heading, *(f"ε = {at_most(epsilon)}" for epsilon in epsilons)))]
     for people in sorted({forecast.people for forecast in forecasts}):
-        at = {each.epsilon: each for each in forecasts if each.people == people}
-        lines.append(_Line((f"{people:,}", *(_error_text(at[epsilon]) for epsilon in epsilons))))
+        row = {forecast.epsilon: forecast for forecast in forecasts if forecast.people == people}
+        lines.append(_Line((f"{people:,}", *(_error_text(row[epsilon]) for epsilon in epsilons))))
     _print_table(lines)
 
 
@@ -488,13 +476,13 @@ def _error_text(forecast: Forecast) -> str:
 
 def _calibrate_command(schema: Path, overall: Plan) -> str:
     """Return the command that calibrates the recommended report."""
-    words = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
+    parts = ["privot calibrate", str(schema), f"--epsilon {exactly(overall.epsilon)}"]
     if overall.table is not None:
         best = overall.table.recommended
-        words += [] if best.report == "joint" else [f"--report {best.report}"]
+        parts += [] if best.report == "joint" else [f"--report {best.report}"]
         if best.report_columns is not None:
-            words += [f"--report-columns {best.report_columns}"]
-    return " ".join([*words, "-o randomizer.json"])
+            parts += [f"--report-columns {best.report_columns}"]
+    return " ".join([*parts, "-o randomizer.json"])
 
 
 def _option_line(option: ExpectedError, table: TablePlan) -> _Line:
@@ -539,7 +527,8 @@ class _Line(NamedTuple):
 
 def _print_table(lines: Sequence[_Line]) -> None:
     """Print a table: the first column aligned to the left, the others to the right, then notes."""
-    widths = [max(map(len, column)) for column in zip(*(x.cells for x in lines), strict=True)]
+    columns = zip(*(line.cells for line in lines), strict=True)
+    widths = [max(map(len, column)) for column in columns]
     for line in lines:
         first, *others = line.cells
         texts = [first.ljust(widths[0])]

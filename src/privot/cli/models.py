@@ -1,4 +1,4 @@
-"""Commands that collect and count reports, learn models from them, and draw: fit, sample, the demo."""
+"""Commands from reports to synthetic records: `privot collect`, `fit`, `sample`, and `demo`."""
 
 from __future__ import annotations
 
@@ -27,24 +27,17 @@ def collect(
     context: typer.Context,
     releases: list[Path] = Argument(help="Reports of devices: files, folders, quoted patterns."),
     output: Path = Option(Path("release.parquet"), "-o", "--output", help="Release to write."),
-    counted: bool = Option(
-        False,
-        "--count",
-        help="Write counts instead, all that maps and tables are learned from. Counts may be among the "
-        "sources, and are added up.",
-    ),
-    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV."),
-    quarantine: Path | None = Option(None, help="Default: OUTPUT.quarantine.csv."),
-    strict: bool = Option(False, "--strict", help="Refuse reports that cannot be, instead."),
-    key: Path | None = Option(
-        None, help="Of shuffled reports: the analyst's private key, which opens one batch.sealed."
-    ),
+    counted: bool = Option(False, "--count", help="Write counts, enough for maps and tables."),
+    randomizer: Path | None = Option(None, "-r", "--randomizer", help="Needed by CSV files."),
+    quarantine: Path | None = Option(None, help="Refused reports; default OUTPUT.quarantine.csv."),
+    strict: bool = Option(False, "--strict", help="Refuse impossible reports: no quarantine."),
+    key: Path | None = Option(None, help="The analyst's private key, to open one batch.sealed."),
     force: console.Force = False,
 ) -> None:
-    """Put many devices' reports into one release; all must be of the same randomizer.
+    """Collect the reports of many devices, all of one randomizer, into one release.
 
-    A report that is there several times counts once. What the randomizer cannot have made goes into
-    quarantine, with its file, row and reason.
+    Copies of a report count once. Reports that the randomizer cannot have made are listed in the
+    quarantine with file, row and reason.
 
     Example: privot collect inbox/ -o release.parquet
 
@@ -65,13 +58,11 @@ def collect(
     quarantine = quarantine or quarantine_of(output)
     claim_file(quarantine, inputs=[*inputs, output], suffixes=(".csv",), force=force)
     made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
-    if key is None and (sealed := [each for each in releases if each.suffix == ".sealed"]):
+    if key is None and (sealed := [path for path in releases if path.suffix == ".sealed"]):
         raise PrivotError(f"{sealed[0]} is sealed to the analyst: give --key analyst.key")
     if counted and (sums := _open_sums(releases)):
         if key is not None or made_by is not None or strict:
-            raise PrivotError(
-                "noisy sums are of no single reports: leave out --key, -r and --strict"
-            )
+            raise PrivotError("noisy sums have no single reports: leave out --key, -r and --strict")
         claim_file(output, suffixes=(".json",), force=force)
         sums.save(output)
         print(f"{output}: noisy sums of {len(sums):,} reports, {sums.guarantee}")
@@ -90,15 +81,15 @@ def collect(
                 f"--key {key} opens one batch, which is a release of its own: give one batch, and its "
                 "-r randomizer.json"
             )
-        done = collect_batch(
+        collection = collect_batch(
             releases[0], output, made_by, key, quarantine=quarantine, strict=strict
         )
-        guarantee = made_by.batch_guarantee(done.num_reports)
+        guarantee = made_by.batch_guarantee(collection.num_reports)
     else:
-        done = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
-        guarantee = done.randomizer.guarantee
-    console.print_quarantined(done)
-    print(f"{output}: {done.num_reports:,} reports, {guarantee}")
+        collection = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
+        guarantee = collection.randomizer.guarantee
+    console.print_quarantined(collection)
+    print(f"{output}: {collection.num_reports:,} reports, {guarantee}")
 
 
 def _counts_of(
@@ -108,7 +99,10 @@ def _counts_of(
     quarantine: Path,
     options: dict[str, Any],
 ) -> privot.Counts:
-    """Count releases, and what is collected from other files first, and add up counts."""
+    """Return the sum of all counts: given ones, of releases, and of loose files collected first.
+
+    `options` are those of `console.open_releases`.
+    """
     from privot.collector import collect_files
     from privot.randomizer.reports.counts import is_counts
     from privot.randomizer.reports.rows import is_release
@@ -122,13 +116,13 @@ def _counts_of(
         folder = Path(context.with_resource(TemporaryDirectory(prefix="privot-")))
         paths.append(folder / "release.parquet")
         strict = options["strict"]
-        done = collect_files(loose, paths[-1], made_by, quarantine=quarantine, strict=strict)
-        console.print_quarantined(done)
+        collection = collect_files(loose, paths[-1], made_by, quarantine=quarantine, strict=strict)
+        console.print_quarantined(collection)
     stem = quarantine.name.removesuffix(".csv").removesuffix(".quarantine")
     beside = [quarantine.with_name(f"{stem}.{number}") for number in range(len(paths))]
-    found = console.open_releases(context, paths, beside, **options)
+    releases = console.open_releases(context, paths, beside, **options)
     first, *others = (
-        each if isinstance(each, privot.Counts) else privot.count(each) for each in found
+        item if isinstance(item, privot.Counts) else privot.count(item) for item in releases
     )
     if made_by is not None and first.randomizer.to_json() != made_by.to_json():
         raise PrivotError(f"{paths[0]} is of another randomizer than -r: leave it out, or -r")
@@ -137,50 +131,39 @@ def _counts_of(
 
 def fit(
     context: typer.Context,
-    release: list[Path] = Argument(
-        help="The reports: release.parquet, or counts; several of a campaign that moved to other "
-        "randomizers, newest last; or waves, in order."
-    ),
+    release: list[Path] = Argument(help="Releases or counts; waves in order, or newest last."),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
     device: str = Option("auto", help="auto, cpu or cuda."),
     resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),
-    strict: bool = Option(
-        False,
-        "--strict",
-        help="Refuse a release with reports that its randomizer cannot have made.",
-    ),
+    strict: bool = Option(False, "--strict", help="Refuse a release with impossible reports."),
     with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
     target: console.Target = None,
     waves: bool = Option(
         False,
         "--waves",
-        help="Each release is one wave of a population that moves; or one release of `privot serve "
-        "--panel` contains all waves. The next five options imply it.",
+        help="Each release is one wave of a changing population; or one release of `privot serve "
+        "--panel` contains all waves. --times, --start, --onto and --panel imply it.",
     ),
-    times: str | None = Option(
-        None, help="Times of waves: numbers or dates with commas between; 1,2,3 … by default."
-    ),
-    start: str | None = Option(None, help="Instead: time of the first wave, a number or a date."),
+    times: str | None = Option(None, help="Times of waves (numbers or dates): 1,2,3 … by default."),
+    start: str | None = Option(None, help="Time of the first wave, instead of --times."),
     every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
     onto: Path | None = Option(None, help="Model of earlier waves, to which these are added."),
-    panel: Path | None = Option(
-        None, help="panel.json of the waves: who reports when, for the guarantee of all together."
-    ),
+    panel: Path | None = Option(None, help="panel.json of the waves, for their joint guarantee."),
     force: console.Force = False,
 ) -> None:
     """Learn a model from a release: latent classes of a table, or a generator trained by steps.
 
     Reports that the randomizer cannot have made are left out, and listed in OUTPUT.quarantine.csv.
 
-    Ctrl-C leaves the model that was learned until then. It saves a generator's state as well, which
-    --resume continues bit for bit. Several processes train one generator together: torchrun
-    --nproc-per-node 2 -m privot fit …
+    Ctrl-C saves the model that was learned until then, and the state of a generator, from which --resume
+    continues bit for bit. Several processes train one generator together: torchrun --nproc-per-node 2 -m
+    privot fit …
 
-    A table's model is checked by its reports, which takes about half as long again: what it may be used
-    for is printed, stored with the model, and shown in its report.html.
+    A table's model is checked by its reports, which takes about half as long again. The verdict on its
+    uses is printed, stored with the model, and shown in OUTPUT/report.html.
 
-    With --waves, how fast the population moves is learned from the reports. OUTPUT/report.html shows the
-    trends of all columns with their bands, and sudden changes.
+    With --waves, the speed at which the population changes is learned as well. OUTPUT/report.html shows
+    the trends of all columns with their bands, and sudden changes.
 
     Example: privot fit release.parquet -o model/
 
@@ -191,7 +174,7 @@ def fit(
     from privot.cli.waves import WaveTimes, learn_waves
     from privot.training import Interrupted
 
-    # `context.obj` has the values of the options that app.py declares from `FitSettings`.
+    # `context.obj` has the options that app.py makes from the fields of `FitSettings`.
     settings = privot.FitSettings(**context.obj)
     wave_times = WaveTimes(times, start, every, onto, panel)
     if sums := _open_sums(release):
@@ -217,10 +200,8 @@ def fit(
             f"{checkpoint} is left from an interrupted fit: continue it with --resume, or remove it"
         )
     if is_first():
-        # A resumed fit replaces the model that the interrupted fit has saved.
-        claim_folder(
-            output, privot.models.FILES, inputs=release, force=force or checkpoint.exists()
-        )
+        replaced = force or checkpoint.exists()  # a resumed fit replaces its first model
+        claim_folder(output, privot.models.FILES, inputs=release, force=replaced)
     # The quarantine of the first release is OUTPUT.quarantine.csv, of the next OUTPUT.1.quarantine.csv.
     beside = [output, *(output.with_name(f"{output.name}.{n}") for n in range(1, len(release)))]
     replace = force or resume or not is_first()
@@ -269,7 +250,7 @@ def fit(
 
 
 def _open_sums(paths: Sequence[Path]) -> SumRelease | None:
-    """Open and merge noisy sums; None if paths are of reports."""
+    """Open and merge noisy sums, which are `.json` files; return None if any path is no such file."""
     if any(path.suffix != ".json" for path in paths):
         return None
     from privot.aggregated.releases import load_sums
@@ -285,14 +266,14 @@ def _check(
 
     try:
         with console.step_bar("checking") as progress:
-            found = privot.check(model, reports, target=target, seed=seed, progress=progress)
+            result = privot.check(model, reports, target=target, seed=seed, progress=progress)
     except PrivotError as error:
         # Releases of earlier schemas may not fit the check; the model is saved without a verdict.
         console.note(f"the model was not checked: {error}")
         return
-    found.recorded(model).save(output)
-    console.print_verdict(found.verdict, "by the reports alone")
-    write_check_report(found, model, output / "report.html")
+    result.recorded(model).save(output)
+    console.print_verdict(result.verdict, "by the reports alone")
+    write_check_report(result, model, output / "report.html")
     print(f"\n{output / 'report.html'}: the same, with every column and pair")
 
 
@@ -312,14 +293,12 @@ def sample(
         None,
         "-o",
         "--output",
-        help="csv, csv.gz, parquet, npz; of images, also a folder for PNGs (no suffix). "
-        "synthetic.csv by default, of images synthetic.npz.",
+        help="csv, csv.gz, parquet, npz; for images, also a folder of PNGs (no suffix). synthetic.csv "
+        "by default, or synthetic.npz for images.",
     ),
-    seed: int | None = Option(None, help="To repeat a draw."),
+    seed: int | None = Option(None, help="Seed, to repeat a draw."),
     where: list[str] | None = Option(
-        None,
-        help="COLUMN=VALUE, or a range, COLUMN=30..40: only such records. May be repeated, also "
-        "for one column.",
+        None, help="COLUMN=VALUE or COLUMN=30..40: draw only such records. May be repeated."
     ),
     time: str | None = Option(None, help="Time, for a model of waves; the last by default."),
     force: console.Force = False,
@@ -344,10 +323,10 @@ def sample(
         _claim_table(output, model, force)
     check_output(output, loaded.schema)  # refused before records are drawn
     condition: dict[str, list[str]] = {}
-    for given in where or []:
-        column, equals, value = given.partition("=")
+    for text in where or []:
+        column, equals, value = text.partition("=")
         if not equals:
-            raise PrivotError(f"--where {given!r} says no value: write COLUMN=VALUE")
+            raise PrivotError(f"--where {text!r} says no value: write COLUMN=VALUE")
         condition.setdefault(column, []).append(value)
     if output.name.endswith(STREAMED) and not loaded.schema.images:
         with console.row_bar() as progress:
@@ -361,7 +340,7 @@ def sample(
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
-    """Check that records can be written to an output; without a suffix it is a folder of images."""
+    """Check that records can be written to an output, which is a folder of images if without suffix."""
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -377,27 +356,19 @@ _DEMO_FILES = ("report.html", "metrics.json", "maps.png", "digits.png", "model/*
 def demo(
     context: typer.Context,
     output: Path = Option(Path("demo"), "-o", "--output", help="Folder for the results."),
-    people: int | None = Option(None, help="How many people: 200 000, or 60 000 who write."),
-    epsilon: float | None = Option(None, help="Privacy loss of each report: 4, or 10 of images."),
-    mechanism: str = Option(
-        "auto", help="Mechanism. 'laplace', or 'gaussian' for images, is that of the papers."
-    ),
+    people: int | None = Option(None, help="Number of people: 200 000, or 60 000 for images."),
+    epsilon: float | None = Option(None, help="Privacy loss of each report: 4, or 10 for images."),
+    mechanism: str = Option("auto", help="The papers used 'laplace', for images 'gaussian'."),
     images: bool = Option(False, "--images", help="Handwritten digits; needs scikit-learn."),
-    data: Path | None = Option(
-        None, "--data", help="Folder of data sets; with --images, MNIST's digits are taken from it."
-    ),
+    data: Path | None = Option(None, "--data", help="Folder of data sets; --images reads MNIST."),
     fetch: str | None = Option(
-        None,
-        help="Instead: fetch a public data set into --data (mnist, fashion_mnist or usps); run it "
-        "again to resume.",
+        None, help="Only fetch a data set into --data, or resume: mnist, fashion_mnist or usps."
     ),
     address: str | None = Option(None, help="With --fetch: web folder of the files."),
-    verify: str | None = Option(
-        None, help="Instead: verify the checksums of a data set in --data, or in PRIVOT_DATA."
-    ),
+    verify: str | None = Option(None, help="Data set to verify in --data, or in PRIVOT_DATA."),
     force: console.Force = False,
 ) -> None:
-    """Recover where people live from locations that were randomized one by one; or how they write.
+    """Learn a map of homes from locations that were randomized one by one; or images of digits.
 
     Example: privot demo
 
@@ -420,6 +391,7 @@ def demo(
 
 
 def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
+    """Run the demo of homes, and return its results as lines."""
     from privot.demo.homes import run_demo
 
     with console.training_bar(then="") as progress:
@@ -430,15 +402,16 @@ def _demo_homes(output: Path, given: dict[str, Any]) -> list[str]:
         "distance from the truth (2-Wasserstein, the map as a square of side 2)",
         f"{'':{width}}   sent    learned         fit",
         *(
-            f"{each.mechanism:{width}}  {each.w2_released:.3f}    {each.w2_learned:.3f} "
-            f"{each.km_learned:4.0f} km  {each.train_seconds:4.0f} s, {each.estimator}"
-            for each in metrics.maps
+            f"{learned.mechanism:{width}}  {learned.w2_released:.3f}    {learned.w2_learned:.3f} "
+            f"{learned.km_learned:4.0f} km  {learned.train_seconds:4.0f} s, {learned.estimator}"
+            for learned in metrics.maps
         ),
         f"{floor}           {metrics.w2_floor:.3f} {metrics.km_floor:4.0f} km",
     ]
 
 
 def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list[str]:
+    """Run the demo of digits, and return its results as lines."""
     from privot.demo.digits import run_image_demo
 
     with console.training_bar(then="") as progress:
@@ -455,7 +428,7 @@ def _demo_digits(output: Path, given: dict[str, Any], data: Path | None) -> list
 def _datasets(
     fetched: str | None, verified: str | None, data: Path | None, address: str | None
 ) -> None:
-    """Fetch a public data set, or verify the checksums of one that is there."""
+    """Fetch a public data set, or verify the checksums of one."""
     from privot.demo.datasets import fetch, load_images
 
     if fetched is not None:

@@ -1,7 +1,7 @@
-"""Commands on a randomizer: calibrate and sign it, privatize records with it, and audit it.
+"""Commands on a randomizer: `privot calibrate`, `sign`, `privatize` and `audit`.
 
-For sums by two servers, an encoder (`privot.aggregated`) takes the place of the randomizer. Only the
-model of a pilot needs PyTorch.
+For sums by two servers, an encoder (`privot.aggregated`) takes the place of the randomizer. Only
+`privot calibrate --pilot` needs PyTorch.
 """
 
 from __future__ import annotations
@@ -34,31 +34,27 @@ def calibrate(
     schema: console.SchemaFile,
     epsilon: float | None = Option(None, help="Privacy loss of one person's whole report."),
     output: Path = Option(Path("randomizer.json"), "-o", "--output", help="File to write."),
-    delta: float = Option(0.0, help="Needed by shuffled reports and by Gaussian noise only."),
+    delta: float = Option(0.0, help="For shuffled reports, two servers, and Gaussian noise only."),
     where: str | None = Option(None, help="local, shuffled, or aggregated by two servers."),
     people: console.People = None,
-    proofs: bool = Option(False, help="Aggregated: shares prove that they are a record's."),
+    proofs: console.Proofs = False,
     floor: console.Floor = None,
     report: str = Option("auto", help="auto, joint (one cell of several columns) or split."),
     mechanism: str | None = Option(None, help="auto, window, candidates, laplace or gaussian."),
     report_columns: console.ReportColumns = None,
-    share: list[str] | None = Option(
-        None, help="COLUMN=EPSILON: share of epsilon for this column. May be repeated."
-    ),
+    share: list[str] | None = Option(None, help="COLUMN=EPSILON of a column. May be repeated."),
     noise: float | None = Option(
         None,
-        help="Instead of --epsilon: stddev (or scale, of laplace) of the noise on images and "
-        "vectors, in units in which their bounds are -1 and 1.",
+        help="Standard deviation (with laplace, scale) of the noise on images and vectors, instead of "
+        "--epsilon, in units in which their bounds are -1 and 1.",
     ),
-    pilot: Path | None = Option(
-        None, help="A model of the first people's reports: dependent pairs are reported more often."
-    ),
+    pilot: Path | None = Option(None, help="Pilot's model, whose dependent pairs are preferred."),
     as_json: bool = Option(False, "--json", help="Print the expected noise as JSON."),
     force: console.Force = False,
 ) -> None:
     """Choose the noise for a schema, before anyone reports, and write the randomizer.
 
-    A schema that declares [promise] needs no --epsilon. Where that is of sums by two servers, an encoder
+    A schema that declares [promise] needs no --epsilon. If it promises sums by two servers, an encoder
     is written instead.
 
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
@@ -96,7 +92,7 @@ def calibrate(
             declared, noise, delta, mechanism=mechanism or "gaussian", shares=shares
         )
     if pilot is not None:
-        randomizer = _weighed_by_pilot(randomizer, pilot)
+        randomizer = _weighted_by_pilot(randomizer, pilot)
     if shares and report == "auto" and randomizer.joint is None:
         console.note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
@@ -127,8 +123,8 @@ def calibrate(
             print(f"    {row['reason']}")
 
 
-def _weighed_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Randomizer:
-    """Return the randomizer with forms weighted by how strongly pairs depend in a pilot's model."""
+def _weighted_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Randomizer:
+    """Return a randomizer that reports pairs of columns the more often, the more a pilot's depend."""
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 
@@ -136,10 +132,10 @@ def _weighed_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Rand
     return weight_pairs(randomizer, pair_weights(model))
 
 
-def _read_shares(given: list[str]) -> dict[str, float]:
+def _read_shares(arguments: list[str]) -> dict[str, float]:
     """Return the ε of each column that `--share` names."""
     shares = {}
-    for text in given:
+    for text in arguments:
         column, _, value = text.rpartition("=")
         if column in shares:
             raise PrivotError(f"--share names column {column!r} twice: give it one share")
@@ -156,7 +152,7 @@ def _read_shares(given: list[str]) -> dict[str, float]:
 def _calibrate_encoder(
     schema: privot.Schema, path: Path, output: Path, force: bool, proofs: bool
 ) -> None:
-    """Choose the noise of two servers, and write the encoder."""
+    """Choose the noise of two servers, and write the encoder; `path` is the file of the schema."""
     from privot.aggregated import Encoder
 
     if output.name == "randomizer.json":
@@ -173,12 +169,12 @@ def _calibrate_encoder(
 
 def sign(
     file: Path = Argument(help="randomizer.json, or a panel.json."),
-    key: Path = Option(help="An Ed25519 key, in PEM without a password."),
+    key: Path = Option(help="Private Ed25519 key, in PEM without a password."),
     create: bool = Option(False, "--create", help="Make a fresh key first."),
 ) -> None:
-    """Sign a randomizer or a panel, so that devices take it from nobody else; print the key to pin.
+    """Sign a randomizer or a panel, and print the public key, which devices pin to verify it.
 
-    A signature covers the bytes of one file, and nothing beside it.
+    A signature covers the bytes of this file alone.
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
@@ -198,8 +194,7 @@ def sign(
 
 def privatize(
     table: Path = Argument(
-        help="Raw records: csv, csv.gz, parquet, npz; a folder of files, also partitioned; "
-        "- for CSV on a pipe."
+        help="Raw records: csv, csv.gz, parquet, npz, a folder of files; - for CSV on a pipe."
     ),
     randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
     output: Path = Option(
@@ -210,27 +205,25 @@ def privatize(
         "- for CSV on a pipe.",
     ),
     resume: bool = Option(
-        False,
-        "--resume",
-        help="Go on where a killed run stopped; send the same reports again where a pipe broke.",
+        False, "--resume", help="Continue a killed run; resend the same reports to a pipe."
     ),
     discard: bool = Option(
         False,
         "--discard",
-        help="Discard what a stopped run has stored, and noise afresh: people whose reports were "
-        "given away meanwhile have then reported twice, and spent the budget twice.",
+        help="Discard the stored reports of a stopped run, and noise afresh. People whose first reports "
+        "were passed on have then reported twice, and spent the budget twice.",
     ),
-    shard_rows: int | None = Option(None, help="Records of a part, about those of a shard."),
+    shard_rows: int | None = Option(None, help="Approximate number of records of a shard."),
     separator: console.Separator = ",",
     ignore: console.Ignore = None,
 ) -> None:
     """Noise every record with fresh randomness; only the result may leave the device.
 
-    Reports come in random order. Running it twice on the same records is two reports, and spends the
+    Reports come in random order. A second run on the same records makes second reports, and spends the
     budget twice: an output that exists is refused, and --resume noises only what a killed run lacks.
-    A pipe's reports are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are through.
+    Reports for a pipe are stored in $PRIVOT_STATE_DIR or ~/.local/state/privot until all are sent.
 
-    With an encoder instead of a randomizer, a folder of shares for two servers is written.
+    With an encoder in place of the randomizer, a folder of shares for two servers is written.
 
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
@@ -249,7 +242,7 @@ def privatize(
         return _encode_records(encoder, table, output, [table, randomizer])
     loaded = privot.Randomizer.load(randomizer)
     with console.row_bar() as progress:
-        made = privatize_records(
+        privatized = privatize_records(
             loaded,
             open_records(table, loaded.schema, form),
             sys.stdout.buffer if to_pipe else output,
@@ -258,20 +251,22 @@ def privatize(
             progress=progress,
             log=console.note,
         )
-    outside = ", ".join(f"{number:,} of {name}" for name, number in made.outside.items() if number)
+    counts = privatized.outside.items()
+    outside = ", ".join(f"{number:,} of {name}" for name, number in counts if number)
     if outside:
         console.note(
             f"values outside their bounds were moved to them: {outside}. "
             "This count is not private: it is for you, and not in the release."
         )
-    before = f" ({made.resumed_rows:,} of them by the run before)" if made.resumed_rows else ""
-    say = console.note if to_pipe else print  # standard output has the reports
-    say(f"{output}: {made.num_rows:,} reports{before}, {loaded.guarantee}")
+    resumed = privatized.resumed_rows
+    before = f" ({resumed:,} of them by the run before)" if resumed else ""
+    say = console.note if to_pipe else print  # on a pipe, standard output has the reports
+    say(f"{output}: {privatized.num_rows:,} reports{before}, {loaded.guarantee}")
 
 
 def _encoder_in(path: Path) -> Encoder | None:
-    """Return the encoder in a file; None if the file holds something else, such as a randomizer."""
-    # Only an encoder's JSON has a query. Other files are refused as randomizers, not as encoders.
+    """Return the encoder in a file; None if the file contains something else, such as a randomizer."""
+    # Only an encoder's JSON has a query. The caller reads any other file as a randomizer.
     if not path.is_file() or b'"query":{' not in path.read_bytes():
         return None
     from privot.aggregated import Encoder
@@ -305,16 +300,16 @@ def audit(
     exact: bool = Option(
         False,
         "--exact",
-        help="Draw nothing: bound the likelihood ratio of any two records from above, as a "
-        "rational number, from the integers that devices draw by.",
+        help="Draw nothing, but compute a rational upper bound of the likelihood ratio of any two "
+        "records, from the published integers by which devices draw.",
     ),
     as_json: bool = Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
-    """Test the law of the reports, bound their epsilon from below, and compare with the promise.
+    """Test the distribution of reports, bound their epsilon from below, and compare with the promise.
 
-    Made-up people report, as on a device. Exit code 0 if nothing contradicts the promise, 1 if it is
-    refuted. With --exact, 0 if the promise is proved of the published integers, 1 if they exceed it, 2
-    if they are none that a proof is for.
+    Reports of made-up records are drawn as on a device. The exit code is 0 if nothing contradicts the
+    promise, 1 if it is refuted. With --exact, it is 0 if the published integers are proved to keep the
+    promise, 1 if they exceed it, and 2 if no proof is known for such integers.
 
     Example: privot audit randomizer.json
     """
@@ -352,6 +347,7 @@ def audit(
 
 
 def _print_tests(result: RandomizerAudit) -> None:
+    """Print the outcome of each test of the distribution."""
     print(
         f"by law, {len(result.tests)} questions; an honest randomizer passes this audit with "
         f"probability {at_least(result.confidence, 6)} at least:"
@@ -386,14 +382,14 @@ def _print_bounds(result: RandomizerAudit) -> None:
         )
 
 
-# `privot audit --exact`: reads the published file alone, by the code with which a device checks it, and
+# `privot audit --exact` reads the published file alone, by the code with which a device checks it, and
 # not by the code that calibrated it.
 
-_DIGITS = 15  # a double has no more
+_DIGITS = 15  # decimal digits that a double represents
 
 
 def _audit_exactly(path: Path, as_json: bool) -> int:
-    """Print the exact law beside the promise; return the exit code, 1 if the promise is exceeded."""
+    """Print the exact likelihood ratios beside the promise; return the exit code."""
     law = check_randomizer(read_text(path, "randomizer"))
     if as_json:
         print(json.dumps(_law_fields(law)))
@@ -438,6 +434,7 @@ def _ratio_text(ratio: Ratio) -> str:
 
 
 def _ratio_fields(ratio: Ratio) -> dict[str, str | None]:
+    """Return the JSON fields of a likelihood ratio."""
     return {
         "factor": str(ratio.factor),
         "exponent": str(ratio.exponent),
@@ -446,6 +443,7 @@ def _ratio_fields(ratio: Ratio) -> dict[str, str | None]:
 
 
 def _law_fields(law: ExactLaw) -> dict[str, Any]:
+    """Return the JSON fields of an exact law."""
     parts = [
         {"name": part.name, "draw": part.draw, "blocks": part.blocks} | _ratio_fields(part.ratio)
         for part in (*law.always, *law.split)

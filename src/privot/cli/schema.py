@@ -1,4 +1,4 @@
-"""Commands that check schemas and write them: by an editor, from declarations, from a pilot."""
+"""Commands of `privot schema`: check one, or write one by prompts, from declarations or a pilot."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ def check(
     schema: SchemaFile,
     against: Path | None = Option(
         None,
-        help="Raw records: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. Lists all that "
-        "is wrong with them at once; what it prints is not private.",
+        help="Raw records to check: csv, csv.gz, parquet, npz, a folder, - for CSV on a pipe. All "
+        "errors are listed at once; the output is not private.",
     ),
     separator: Separator = ",",
     ignore: Ignore = None,
     as_json: bool = Option(False, "--json", help="Print canonical JSON."),
-    metadata: Path | None = Option(
-        None, help="Write it there as SDV's metadata, so that SDV's own reports run on samples."
-    ),
+    metadata: Path | None = Option(None, help="File to write with the schema as SDV's metadata."),
     force: Force = False,
 ) -> None:
-    """Check a schema and say what one record may be; or what is wrong with records.
+    """Check a schema, and print what one record may be; or print the errors of records.
 
-    Exit code 1 if records are wrong.
+    The exit code is 1 if records have errors.
 
     Example: privot schema check schema.toml --against people.csv
     """
     if metadata is not None:
         if as_json or against is not None:
             raise PrivotError("--metadata writes a file: leave out --json and --against")
-        _export_metadata(schema, metadata, force)
+        from privot.schema.drafts import write_metadata
+
+        claim_file(metadata, inputs=[schema], suffixes=(".json",), force=force)
+        write_file(metadata, write_metadata(privot.Schema.load(schema)))
+        print(f"{metadata}: SDV's metadata of {schema}")
         return
     declared = privot.Schema.load(schema)
     if against is not None:
@@ -64,7 +66,7 @@ _MOST_EXAMPLES = 4  # values of a column that are shown
 
 
 def _alphabet(column: CodedColumn) -> str:
-    """Return in words the values of which a column is reported as one, the first ones by name."""
+    """Return the number of values that a report of a column can have, and the first ones, in words."""
     examples = ", ".join(column.labels[:_MOST_EXAMPLES])
     more = ", …" if len(column.labels) > _MOST_EXAMPLES else ""
     return f"reported as one of {len(column.labels)}: {examples}{more}"
@@ -91,31 +93,30 @@ def _print_schema(schema: privot.Schema) -> None:
 def _check_records(
     schema: privot.Schema, against: Path, separator: str, ignore: list[str] | None
 ) -> None:
-    """Print everything that is wrong with records; exit with code 1 if anything is."""
+    """Print all errors of records; exit with code 1 if there are any."""
     from privot.tables.record_files import check_records, open_records
 
-    found = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
+    result = check_records(open_records(against, schema, record_form(separator, ignore)), schema)
     note("what follows shows records: it is not private, keep it where they are")
-    for finding in found.findings:
+    for finding in result.findings:
         more = ", …" if finding.count > len(finding.places) else ""
         print(
-            f"{finding.column}: {finding.count:,} of {found.num_rows:,} {finding.what}: "
+            f"{finding.column}: {finding.count:,} of {result.num_rows:,} {finding.what}: "
             f"{finding.remedy} ({', '.join(finding.places)}{more}; the first is {finding.example})"
         )
-    for name, moved in found.outside.items():
-        print(f"{name}: {moved:,} of {found.num_rows:,} lie outside the bounds, and would be moved")
-    if found.findings:
+    for name, moved in result.outside.items():
+        print(
+            f"{name}: {moved:,} of {result.num_rows:,} lie outside the bounds, and would be moved"
+        )
+    if result.findings:
         raise Exit(1)
-    print(f"{against}: all {found.num_rows:,} records can be reported")
+    print(f"{against}: all {result.num_rows:,} records can be reported")
 
 
 def new(
     more: list[str] | None = Argument(None, help="More columns.", show_default=False),
     output: Path | None = Option(
-        None,
-        "-o",
-        "--output",
-        help="File to write; schema.toml by default, with --pilot refined.json.",
+        None, "-o", "--output", help="File to write: schema.toml, or with --pilot refined.json."
     ),
     columns: list[str] | None = Option(
         None,
@@ -124,24 +125,20 @@ def new(
         "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
     ),
     rule: list[str] | None = Option(None, help="Rule of samples: 'left >= came'. May be repeated."),
-    source: str | None = Option(None, "--from", help="Draft it from SDV's metadata.json."),
-    table: str | None = Option(None, help="With --from: which table, of several."),
+    source: str | None = Option(None, "--from", help="SDV's metadata.json, to make a draft from."),
+    table: str | None = Option(None, help="With --from: name of the table, if there are several."),
     pilot: Path | None = Option(
-        None,
-        help="Refine the schema of a pilot's model (its folder): bins where its people are, for the "
-        "people who have not reported yet.",
+        None, help="Folder of a pilot's model, by which to refine its schema for later people."
     ),
-    codes: int = Option(12, help="With --pilot: bins and spikes of each number, about."),
-    rarest: float = Option(
-        0.0, help="With --pilot: share of people below which a category joins the column's `other`."
-    ),
+    codes: int = Option(12, help="With --pilot: approximate number of codes of each number."),
+    rarest: float = Option(0.0, help="With --pilot: share below which a category joins `other`."),
     force: Force = False,
 ) -> None:
     """Write a schema: column by column, from another library's declaration, or refined by a pilot.
 
-    Asks for columns, or takes them as lines, and never looks at data. What another library does not
-    declare is left to you. No report depends on the pilot's people: fit both releases together by privot
-    fit pilot.parquet release.parquet.
+    Columns come from prompts or from lines, never from data. In a draft from another library, you
+    declare what it lacks. After a pilot, later reports do not depend on the pilot's people, so that
+    both releases can be fitted together: privot fit pilot.parquet release.parquet.
 
     Example: privot schema new --columns "age:int[17,90]" "sex:F|M" -o schema.toml
 
@@ -151,9 +148,7 @@ def new(
     """
     lines = [*(columns or ()), *(more or ())]
     if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
-        raise PrivotError(
-            "columns, --from and --pilot are three ways to a schema: give one of them"
-        )
+        raise PrivotError("columns, --from and --pilot are three ways to a schema: give one")
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:
@@ -200,21 +195,13 @@ def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -
     print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
 
 
-def _export_metadata(schema: Path, output: Path, force: bool) -> None:
-    from privot.schema.drafts import write_metadata
-
-    claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
-    write_file(output, write_metadata(privot.Schema.load(schema)))
-    print(f"{output}: SDV's metadata of {schema}")
-
-
-# The editor of `privot schema new` prompts for one column after another, and shows how each is reported.
-# It takes public knowledge only: there is no way to show it a record. It works in a terminal and on a
-# pipe; after Ctrl-C, or at the end of the pipe, it asks whether to keep what is declared so far.
+# The prompts of `privot schema new` ask for one column after another, and show how each is reported.
+# They accept public knowledge only, and never read records. They work in a terminal and on a pipe. After
+# Ctrl-C, or at the end of the pipe, the last prompt asks whether to keep the columns declared so far.
 
 
 def _ask_columns() -> list[DraftColumn]:
-    """Prompt for columns; return those declared, none if they are discarded."""
+    """Prompt for columns; return the declared ones, or none if the user discards them."""
     note("Declare what one record may be. It is public: from a questionnaire, a law, published")
     note("statistics, never from the records; nothing here looks at any. An empty name ends.")
     declared: list[DraftColumn] = []
@@ -249,7 +236,7 @@ def _ask_column(name: str) -> DraftColumn | None:
 
     while True:
         kind = typer.prompt(f"  Kind ({', '.join(_PROMPTS)})").strip().lower()
-        matching = [ask for word, ask in _PROMPTS.items() if kind and word.startswith(kind)]
+        matching = [ask for name, ask in _PROMPTS.items() if kind and name.startswith(kind)]
         if not matching:
             note(f"  {kind!r} is none of them")
             continue
@@ -269,7 +256,7 @@ def _ask_column(name: str) -> DraftColumn | None:
             return None
 
 
-# A schema needs a column that is reported, and an identifier is none.
+# A schema needs a column that is reported, and an identifier is not reported.
 _REPORTED_COLUMN = {"(another)": {"kind": "boolean"}}
 
 

@@ -1,4 +1,4 @@
-"""Commands for repeated surveys: panels, their guarantees, a device's report, and models of waves."""
+"""Commands for repeated surveys: `privot waves`, and models of waves for `privot fit`."""
 
 from __future__ import annotations
 
@@ -33,23 +33,21 @@ PublicKey = Annotated[
 ]
 
 _DAY = 86_400  # seconds
-_MAX_DAYS = 2**20  # of a wave: some 2 900 years
+_MAX_DAYS = 2**20  # maximum length of a wave, some 2 900 years
 
 
 def new(
-    name: str = Argument(help="Name of the campaign; another panel needs another one."),
-    window: int = Option(help="A person reports once in so many consecutive waves."),
+    name: str = Argument(help="Name of the campaign; each panel needs a different one."),
+    window: int = Option(help="Number of consecutive waves in which a person reports once."),
     start: str = Option(help="Start of wave 0, in UTC: 2026-01-05."),
-    waves: int | None = Option(None, help="How many; without end by default."),
-    days: float = Option(7.0, help="Length of a wave."),
+    waves: int | None = Option(None, help="Number of waves; without end by default."),
+    days: float = Option(7.0, help="Length of a wave, in days."),
     seed: str | None = Option(None, help="Seed of the public coins; drawn if none is given."),
-    keys: Path | None = Option(
-        None, help="Of shuffled reports: folder to make, with an analyst's key for each wave."
-    ),
+    keys: Path | None = Option(None, help="Shuffled reports: new folder of keys, one per wave."),
     output: Path = Option(Path("panel.json"), "-o", "--output", help="File to write."),
     force: Force = False,
 ) -> None:
-    """Make a rotating panel: public coins put each person into one slot of so many waves.
+    """Make a rotating panel: public coins assign each person to one of --window slots of waves.
 
     Example: privot waves new commute --window 6 --waves 52 --start 2026-01-05 -o panel.json
     """
@@ -85,20 +83,18 @@ def _make_keys(folder: Path, waves: int | None) -> None:
 def show(
     panel: Path = Argument(help="The panel, panel.json; with --column, a model of waves."),
     randomizer: Path | None = Option(
-        None, "-r", "--randomizer", help="Show the guarantee of this randomizer.json."
+        None, "-r", "--randomizer", help="randomizer.json, whose guarantee in the panel to show."
     ),
-    reports: int | None = Option(
-        None, help="Of shuffled reports: least number of a wave; by default the promise's people."
-    ),
-    person: str | None = Option(None, help="A person's public id: when they report."),
-    column: str | None = Option(None, help="Instead: the column whose trend to show."),
-    value: str | None = Option(None, help="With --column: whose share; of a number, its mean."),
+    reports: int | None = Option(None, help="Number of shuffled reports in a wave, at least."),
+    person: str | None = Option(None, help="Public id of a person, whose next wave to show."),
+    column: str | None = Option(None, help="Column whose trend to show."),
+    value: str | None = Option(None, help="With --column: its value whose share to show."),
     level: float = Option(0.95, help="With --column: level of the band at each time."),
     as_json: bool = Option(False, "--json", help="Print the trend as JSON."),
 ) -> None:
-    """Show what a panel promises and when a person reports; or the trend that a model of waves found.
+    """Show a panel's guarantee and when a person reports; or a trend by a model of waves.
 
-    A trend is a share or a mean at every wave with its band, and whether it changed suddenly.
+    A trend is a share or a mean at every wave with its band, and a test for a sudden change.
 
     Example: privot waves show panel.json --randomizer randomizer.json --person "device 7"
 
@@ -127,14 +123,15 @@ def show(
     if person is not None:
         current_wave = max(0, int((time.time() - shown.start) // shown.length))
         due = shown.next_wave(person, current_wave)
-        when = (
-            "no more" if due is None else f"next in wave {due}, from {_date(shown, due)} (UTC) on"
-        )
-        print(f"{person!r} is in slot {shown.slot(person)}: {when}")
+        next_wave = "no more"
+        if due is not None:
+            next_wave = f"next in wave {due}, from {_date(shown, due)} (UTC) on"
+        print(f"{person!r} is in slot {shown.slot(person)}: {next_wave}")
 
 
 def _show_trend(path: Path, column: str, value: str | None, level: float, as_json: bool) -> None:
-    model = _require_wave_model(path, privot.load(path))
+    """Print the trend of a column, or of one of its values, by a model of waves."""
+    model = _load_wave_model(path)
     trend = model.trend(column, value, level=level)
     change = model.change_point(column, value) if len(model.times) > 2 else None
     if as_json:
@@ -153,36 +150,34 @@ def _show_trend(path: Path, column: str, value: str | None, level: float, as_jso
         )
 
 
-def _require_wave_model(path: Path, model: object) -> WaveModel:
+def _load_wave_model(path: Path) -> WaveModel:
+    """Load a model of waves; refuse any other."""
     from privot.local import WaveModel
 
-    if not isinstance(model, WaveModel):
-        raise PrivotError(
-            f"{path} is no model of waves: give the folder that privot fit --waves wrote"
-        )
+    if not isinstance(model := privot.load(path), WaveModel):
+        raise PrivotError(f"{path} is no model of waves: give the folder of privot fit --waves")
     return model
 
 
 def report(
-    record: Path = Argument(help="The person's values of today: JSON, one object."),
+    record: Path = Argument(help="The person's values of today: a file with a JSON object."),
     randomizer: Path = Option(..., "-r", "--randomizer", help="randomizer.json."),
     panel: Path = Option(help="The campaign's panel.json."),
-    ledger: Path = Option(help="The device's ledger: begun if it is not there."),
+    ledger: Path = Option(help="The device's ledger; created if it does not exist."),
     person: str | None = Option(None, help="The person's public id; drawn if none is given."),
-    limit: float | None = Option(None, help="Most ε that this ledger's campaigns may spend."),
+    limit: float | None = Option(None, help="Largest ε that the ledger's campaigns may spend."),
     limit_days: float | None = Option(None, help="Period of the limit in days; default: all time."),
     first: bool = Option(False, "--first", help="The person had no ledger before: do not wait."),
     public_key: PublicKey = None,
-    analyst_key: str | None = Option(
-        None, help="Of shuffled reports: public key of the wave's analyst, to which it is sealed."
-    ),
+    analyst_key: str | None = Option(None, help="Public key of the analyst of a shuffled wave."),
 ) -> None:
     """Draw this wave's report once, store it in the ledger, and print it in a collector's form.
 
-    Called again in the same wave, it prints the same report. It refuses in waves that are not the
-    person's, near one that is spent, and beyond the limit. With --public-key, the key's holder must have
-    signed both randomizer and panel; where one of them is signed, the key must be given. A shuffled
-    report is sealed to its wave's --analyst-key, once; the ledger counts the ε of the report by itself.
+    Called again in the same wave, the command prints the same report. It refuses to report in waves
+    that are not the person's, too soon after another report, and beyond the limit. With --public-key,
+    the key's holder must have signed both randomizer and panel; if one of them is signed, the key must
+    be given. A shuffled report is sealed once, to its wave's --analyst-key; the ledger counts its own
+    ε, as if it were not shuffled.
 
     Example: privot waves report today.json -r randomizer.json --panel panel.json --ledger my.ledger
     """
@@ -223,6 +218,7 @@ def _require_signed(key: str | None, *files: Path) -> None:
 
 
 def _read_record(path: Path) -> Record:
+    """Read a person's values, a JSON object."""
     text = read_text(path, "record")
     try:
         values = json.loads(text)
@@ -255,17 +251,17 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """Options on the times of waves."""
+    """Options of `privot fit` on the times of waves, whose help describes them."""
 
-    times: str | None  # with commas between
-    start: str | None  # instead: time of the first wave
-    every: float  # with `start`: time between waves, in days if it is a date
-    onto: Path | None  # folder of the model of earlier waves, to which these are added
-    panel: Path | None  # who reports when, if no release says it
+    times: str | None
+    start: str | None
+    every: float
+    onto: Path | None
+    panel: Path | None
 
     @property
     def given(self) -> bool:
-        """Whether any of the options was given that imply `--waves`."""
+        """Whether any of the options that imply `--waves` was given."""
         return any(option is not None for option in (self.times, self.start, self.onto, self.panel))
 
 
@@ -279,7 +275,7 @@ def learn_waves(
     strict: bool,
     force: bool,
 ) -> None:
-    """Fit a population that moves to waves of reports of one schema, and write it with its trends."""
+    """Fit a model of waves to reports of one schema, and write it with its trends."""
     from privot.collector.waves import sealed_waves
     from privot.local import fit_waves
     from privot.report.pages import write_wave_report
@@ -287,7 +283,7 @@ def learn_waves(
     onto = times.onto
     require_place(output, waves)
     replaced = force or onto == output
-    before = None if onto is None else _require_wave_model(onto, privot.load(onto))
+    before = None if onto is None else _load_wave_model(onto)
     panel = None if times.panel is None else Panel.load(times.panel)
     claim_folder(output, privot.models.FILES, inputs=waves, force=replaced)
     sealed = sealed_waves(waves[0]) if len(waves) == 1 else None
@@ -323,9 +319,9 @@ def learn_waves(
 
 
 def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | float, list[Path]]:
-    """Return the shards of each wave that has ended and is later than a model's last, by its time.
+    """Return the shards of waves that have ended, and are later than a model's last, by their times.
 
-    The time of a wave is the day on which it began, or else its number.
+    The time of a wave is its first day if all waves begin at midnight, otherwise its number.
     """
     from privot.local.waves.wave_model import in_words, read_time
 
@@ -346,7 +342,7 @@ def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | floa
 
 
 def _link_release(folder: Path, shards: Sequence[Path]) -> None:
-    """Make a release of shards in a new folder, by links to them."""
+    """Make a release in a new folder from links to shards."""
     from pyarrow import parquet
 
     from privot.randomizer.reports.rows import shard_name, write_manifest
@@ -357,17 +353,17 @@ def _link_release(folder: Path, shards: Sequence[Path]) -> None:
     write_manifest(folder, [parquet.read_metadata(shard).num_rows for shard in shards])
 
 
-def _times(given: WaveTimes, count: int) -> list[str | float] | None:
+def _times(options: WaveTimes, count: int) -> list[str | float] | None:
     """Return the times of `count` waves by the options; None if these leave them to the fit."""
     from privot.local.waves.wave_model import in_words, read_time
 
-    start, every = given.start, given.every
-    if given.times is not None and start is not None:
+    start, every = options.start, options.every
+    if options.times is not None and start is not None:
         raise PrivotError("--times and --start exclude each other: give one")
-    if given.times is not None:
-        return [part.strip() for part in given.times.split(",")]
+    if options.times is not None:
+        return [part.strip() for part in options.times.split(",")]
     if start is None:
-        if given.onto is not None:
+        if options.onto is not None:
             raise PrivotError("--onto needs the times of the new waves: give --times or --start")
         return None
     if not every > 0:

@@ -4,9 +4,9 @@ A request's body is parsed into records, which wait for one writer (`arrivals`).
 one machine, `postgres` for several) separates new reports from copies, and writes and flushes the new
 ones together; only then does the collector answer the senders (`app`). At intervals, records become
 shards of a release in random order (`sealing`, by `waves` of a panel), which `privot fit` reads.
-`collecting` collects reports in files or in memory, without a server. A shuffler, instead, receives
-reports that are sealed to the analyst, and moves them into batches, which the analyst opens
-(`analyst`).
+`collecting` collects reports in files or in memory, without a server. Where reports are shuffled, the
+server is a shuffler: it receives reports that are encrypted to an analyst's key, and writes them in
+batches, which the analyst opens (`analyst`).
 
 **Privacy review.** A collector receives reports, each of which is ε-private against every reader: no
 private value is processed here. No guarantee covers what a collector learns beyond reports (addresses,

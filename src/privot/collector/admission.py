@@ -2,7 +2,7 @@
 
 An admission is a function of the `Authorization` header's value and the campaign's fingerprint that
 raises `NotAdmitted`, or returns `Admitted` with the end of its validity. Besides `everybody`, this
-module has two admissions; both limit floods of requests, and neither identifies persons:
+module has two admissions, which limit floods of requests and identify no persons:
 
 - `tokens`: the header is `Bearer` and one of a file's tokens. All devices of an app share a token.
 - `tickets`: the header is `Ticket` and a text that the operator's service signed (Ed25519) for a
@@ -13,9 +13,9 @@ module has two admissions; both limit floods of requests, and neither identifies
 
 **When a ticket is used up.** A request that is refused before anything is stored (a slow body, a busy
 collector, an unreadable batch) does not use up its ticket. A use is written to disk immediately before
-the reports are given to the store, so that no crash admits a second report. Until the acknowledgment,
-or if the store fails, the sender may send the same reports again with the same ticket (a store accepts
-a report once), but no others; after it, none. If the process is killed between the write and the
+the reports are given to the store, so that no crash admits a second report. Until the reports
+are acknowledged, or if the store fails, the sender may send them again with the same ticket (a store
+accepts a report once), but no others. If the process is killed between the write and the
 acknowledgment, the ticket is used up: delivery is at most once.
 
 Expiry is compared with the latest time that was seen: a clock set back extends no ticket.
@@ -68,10 +68,10 @@ class Admitted:
 
     Arguments:
         until: Time of expiry, in seconds since 1970; None for no expiry.
-        use: Function that counts a use durably, before the reports in the content that it is given are
-            stored. It raises `NotAdmitted` if other reports have used up the right meanwhile.
-        acknowledge: Function that records that the reports in a content are stored: the right does not
-            admit them once more.
+        use: Function that is called with the bytes of all reports before they are stored, and counts a
+            use durably. It raises `NotAdmitted` if other reports have used up the right meanwhile.
+        acknowledge: Function that is called with these bytes once the reports are stored, after which
+            the right does not admit them again.
     """
 
     until: int | None = None
@@ -79,7 +79,7 @@ class Admitted:
     acknowledge: Callable[[bytes], None] = lambda content: None
 
 
-Admission = Callable[[str, str], Admitted]  # of an `Authorization` header and a fingerprint
+Admission = Callable[[str, str], Admitted]  # arguments: `Authorization` header, fingerprint
 
 
 def everybody(authorization: str, fingerprint: str) -> Admitted:
@@ -103,13 +103,13 @@ def tokens(path: Path) -> Admission:
             f"--token-file {path} has no tokens, or short ones: write lines of {_MIN_TOKEN_LENGTH} "
             "characters or more, such as `openssl rand -hex 16` makes"
         )
-    known = [hashlib.sha256(token).digest() for token in accepted]
+    digests = [hashlib.sha256(token).digest() for token in accepted]
 
     def admit(authorization: str, fingerprint: str) -> Admitted:
         kind, _, token = authorization.partition(" ")
-        digest = hashlib.sha256(token.strip().encode()).digest()
+        sent = hashlib.sha256(token.strip().encode()).digest()
         # A list, not a generator: the time must not depend on which token matches.
-        matches = [hmac.compare_digest(digest, each) for each in known]
+        matches = [hmac.compare_digest(sent, digest) for digest in digests]
         if kind.lower() != "bearer" or not any(matches):
             raise NotAdmitted("no token, or an unknown one: send Authorization: Bearer TOKEN")
         return Admitted()
@@ -121,13 +121,20 @@ NONCE_BYTES = 16
 _CRC_BYTES = 4
 _HEAD = struct.Struct(f">I{NONCE_BYTES}s")  # expiry and nonce of a ticket
 _CONTEXT = b"privot ticket 1"
-_MAX_TICKETS = 2**20  # whose uses take 25 MB on the disk
+_MAX_TICKETS = 2**20  # one use of each takes 25 MB on the disk in all
 
 
 def sign_ticket(
     key: Ed25519PrivateKey, fingerprint: str, until: float, nonce: bytes | None = None
 ) -> str:
-    """Return a signed ticket for one campaign, as a device sends it; the nonce is random by default."""
+    """Return a signed ticket for one campaign, as the value of a request's `Authorization` header.
+
+    Arguments:
+        key: Private key of the issuer.
+        fingerprint: Fingerprint of the campaign's randomizer, 64 hexadecimal digits.
+        until: Time of expiry, in seconds since 1970.
+        nonce: 16 bytes, by which a collector recognizes the ticket; random by default.
+    """
     head = _HEAD.pack(int(until), nonce or secrets.token_bytes(NONCE_BYTES))
     signed = key.sign(_CONTEXT + bytes.fromhex(fingerprint) + head)
     return "Ticket " + base64.urlsafe_b64encode(head + signed).decode()
@@ -142,7 +149,7 @@ def tickets(
         key: Public key of the issuer.
         path: File of used tickets, which a restart reads; no other process may use it.
         uses: Number of requests that each ticket admits.
-        clock: Seconds since 1970.
+        clock: Function that returns the time, in seconds since 1970.
     """
     book = _TicketBook(UsedTickets(path), uses, clock)
 
@@ -177,10 +184,10 @@ class _TicketBook:
         self._unacknowledged: dict[bytes, set[bytes]] = {}
 
     def require_usable(self, nonce: bytes, until: int, digest: bytes | None = None) -> None:
-        """Refuse a ticket that has expired, or was used up by other reports than those of `digest`.
+        """Refuse a ticket that has expired, or was used up by reports with another digest than `digest`.
 
-        While the reports are unknown (no digest), a used-up ticket is accepted until its reports are
-        acknowledged, for they may be sent again.
+        Before the reports of a request are read, `digest` is None. A used-up ticket is then accepted
+        until its reports are acknowledged, because the request may repeat them.
         """
         self._latest_time = max(self._latest_time, self._clock())
         waiting = self._unacknowledged.get(nonce, set())
@@ -206,7 +213,7 @@ class _TicketBook:
             self._unacknowledged[nonce] = waiting
 
     def _require_room(self) -> None:
-        """Refuse a new ticket if 2²⁰ are stored after expired ones have been removed."""
+        """Remove expired tickets if 2²⁰ are stored; refuse a new one if that many remain."""
         seen = self._used.seen
         if len(seen) >= _MAX_TICKETS:
             self._used.forget(int(self._latest_time))
@@ -229,20 +236,20 @@ class UsedTickets:
 
     Each use appends an entry, flushed before any report that it admits is stored: the ticket's expiry
     (4 bytes), its nonce (16 bytes), and the CRC-32 of both. A loss of power may leave half of the last
-    entry, for which no report was stored: it is cut off. When there are too many entries, expired ones
+    entry, for which no report was stored: it is cut off. When there are too many tickets, expired ones
     are removed, and an entry with a zero nonce records the time of this removal, so that expired tickets
     stay invalid if the clock is set back later.
 
     Arguments:
-        path: Created if it does not exist.
+        path: File of the entries, created if it does not exist.
 
     Raises:
-        PrivotError: if it is damaged, or another process has it.
+        PrivotError: if the file is damaged, or another process has it.
     """
 
     def __init__(self, path: Path) -> None:
         self._path, self.latest = path, 0
-        self._handle = -1  # of the file once `forget` has opened it
+        self._handle = -1  # file descriptor, once `forget` has opened the file
         self.seen: dict[bytes, TicketUses] = {}
         busy = f"{path.parent} is served by another process: stop that one, or name another folder"
         self._lock = open_locked(path.with_name(path.name + ".lock"), busy=busy)
@@ -252,9 +259,7 @@ class UsedTickets:
             head, crc = data[start : start + _HEAD.size], data[start + _HEAD.size : start + size]
             if _crc(head) != crc:
                 if start + size < len(data):
-                    raise PrivotError(
-                        f"{path} is damaged, and with it who was admitted: restore it"
-                    )
+                    raise PrivotError(f"{path} is damaged, so used tickets are unknown: restore it")
                 break  # the last entry, which a loss of power has cut
             until, nonce = _HEAD.unpack(head)
             if nonce == _NO_NONCE:
@@ -264,10 +269,10 @@ class UsedTickets:
         self.forget(self.latest)  # also cuts off half an entry, and opens the file for appending
 
     def use(self, nonce: bytes, until: int) -> None:
-        """Count a use, durably.
+        """Count a use of a ticket durably.
 
         Raises:
-            OSError: if it cannot be written; then it is not counted, and the file is as before.
+            OSError: if the use cannot be written; it is then not counted, and the file is as before.
         """
         data, size = memoryview(_entry(nonce, until)), os.fstat(self._handle).st_size
         try:
@@ -284,10 +289,7 @@ class UsedTickets:
         self.seen[nonce] = TicketUses(until, earlier.number + 1)
 
     def forget(self, latest: int) -> None:
-        """Remove tickets that expired by time `latest`, and refuse them from now on.
-
-        The file is replaced by one of the other uses, which is opened for appending.
-        """
+        """Remove the tickets that expired by time `latest`, and write the others to a new file."""
         self.latest = latest
         for nonce in [nonce for nonce, uses in self.seen.items() if uses.until <= latest]:
             del self.seen[nonce]
@@ -319,14 +321,14 @@ def _crc(head: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class WaveTickets:
-    """Issuer of a panel's tickets, by which a collector enforces the schedule without linking waves.
+    """Issuer of tickets that limit each person to one report in the waves of their slot of a panel.
 
     A service that identifies its users issues one ticket to each person in every wave of their slot,
     and none in other waves. A collector accepts one report for each ticket (`tickets` with one use, also
     after a restart, and `Collector(reports_each=1)`). A ticket expires with its wave; if the collector
-    has the panel, the report must be of the ticket's wave. So of a person whose device draws twice, or
-    in a wave of another slot, at most one report is **accepted** in any w consecutive waves. (The
-    device's ledger, `privot.waves.ledger`, limits what the device sends.)
+    has the panel, the report must be of the ticket's wave. So at most one report of a person is
+    **accepted** in any `panel.window` consecutive waves, even if the device draws twice, or in a wave of
+    another slot. (The device's ledger, `privot.waves.ledger`, limits what the device sends.)
 
     **Privacy review.** No value of a record is read. A ticket's nonce is a hash of the person's id under
     a key that is drawn for the wave and overwritten in the next. So a person who requests a ticket again
@@ -335,17 +337,18 @@ class WaveTickets:
     nonce to its person, so it must not see tickets used. Only the service can observe that a person
     takes part in no wave, because it never gets their request.
 
-    Whoever finds an overwritten key in a backup, a snapshot or free blocks, knows the ids and sees
-    nonces links each of that wave to its person. Let `path` be in memory, or on an encrypted disk
-    without backups. If a restart loses the key, a person can get a second ticket in that wave; the
-    ledger still prevents a second draw. If the clock is set back, requests are refused.
+    A backup, a snapshot or free blocks of a disk may still contain an overwritten key. Somebody who
+    finds it, knows the ids and sees the nonces of that wave can link each nonce to its person. So
+    `path` should be in memory, or on an encrypted disk without backups. If a restart loses the key, a
+    person can get a second ticket in that wave; the ledger still prevents a second draw. If the clock
+    is set back, requests are refused.
 
     Arguments:
         panel: Schedule of the reports.
         fingerprint: Fingerprint of the campaign's randomizer, 64 hexadecimal digits.
-        key: Private key that signs; the collector has the public key.
+        key: Private key that signs tickets; the collector has the public key.
         path: File for the key of the current wave.
-        clock: Seconds since 1970.
+        clock: Function that returns the time, in seconds since 1970.
     """
 
     panel: Panel
@@ -359,7 +362,8 @@ class WaveTickets:
 
         Raises:
             NotAdmitted: if the wave is not one of the person's slot.
-            PrivotError: before the first wave, after the last, and if the clock was set back.
+            PrivotError: before the first wave, after the last, if the clock was set back, or if the file
+                of the key is damaged.
         """
         panel = self.panel
         wave = panel.wave_at(self.clock())
@@ -374,7 +378,7 @@ class WaveTickets:
         return sign_ticket(self.key, self.fingerprint, until, nonce)
 
     def _wave_key(self, wave: int) -> bytes:
-        """Return the key of a wave, drawn at the first request; it overwrites that of the last wave."""
+        """Return the key of a wave, whose first request draws it and overwrites the last one."""
         with holding_state():
             try:
                 stored = json.loads(self.path.read_text(encoding="utf-8"))

@@ -1,32 +1,34 @@
-"""Sealed reports: encrypted on the device to the analyst, mixed by a shuffler, opened in one batch.
+"""Sealed reports: encrypted by devices to the analyst's key, mixed by a shuffler, opened in batches.
 
 A report is encrypted by **HPKE in base mode** (RFC 9180; DHKEM(P-256, HKDF-SHA256), HKDF-SHA256,
 AES-128-GCM), which browsers compute with WebCrypto. The plaintext is the whole report in its binary
 form, with time 0. The parameter `info` is `privot sealed report 1` and the campaign's fingerprint, so a
-report that was sealed for one campaign cannot be opened in another. What is sent is again a report: its
-payload is the encapsulated key (65 bytes), the ciphertext and the tag (16 bytes), its id is the
-beginning of the payload's SHA-256, and its time is 0. So the same sealed bytes are one report however
-often they are sent, and all sealed reports of a campaign have one length, because their payloads have.
+report that was sealed for one campaign cannot be opened in another. A device sends the result as the
+payload of another report: the encapsulated key (65 bytes), the ciphertext and the tag (16 bytes). This
+report's id is the beginning of the payload's SHA-256, and its time is 0. So the same sealed bytes count
+as one report however often they are sent. All sealed reports of a campaign have one length, because
+their plaintexts have one length.
 
-**Privacy review.** The table lists what each party sees of a person's report; the list, which guarantee
-is left if a party deviates from the protocol. ε₀ is that of the noise in one report. Adjacency, and ε of
-a batch by the number of its accepted reports, are in `privot.randomizer.reports.shuffled`.
+**Privacy review.** The table shows what each party sees of a person's report. The list below it states
+which guarantee remains if a party deviates from the protocol. ε₀ is the ε of the noise in one report.
+`privot.randomizer.reports.shuffled` has the adjacency, and ε of a batch by its number of accepted
+reports.
 
 | party | sees |
 |---|---|
 | shuffler | who sent, when, and sealed bytes of one length; no report |
 | analyst | all reports of a batch at once, in random order, with random ids; no sender, no time |
-| both together | who sent which report: only the ε₀ of its noise is left |
+| both together | who sent which report: only the ε₀ of its noise remains |
 
 - A **shuffler** alone can neither open a report nor change its content. With an analyst who cooperates,
-  or with reports of its own in the place of all others, it undoes the mixing: ε₀ is left. If it **drops
-  or delays** reports, ε is that of those in the batch, and fewer than the promise's people are refused
-  here. **Duplicates** count once, by the id inside the seal.
-- An **analyst** can skip that refusal, and is both parties if the shuffler's network, its batches' or
-  its disk can be observed: reports that wait stand there in the order of their arrival.
-- **Waves** of the same people: each has a store, a key and an address (`docs/guides/waves.md`).
-- A **client** can send reports of people who do not exist, which count as people in ε. One with an hour
-  is not counted, because the hour could identify its sender.
+  or with reports of its own in place of all others, it undoes the mixing: ε₀ remains. If it **drops or
+  delays** reports, ε is computed from the reports in the batch, and a batch of fewer than the promise's
+  people is refused here. **Duplicates** count once, by the id inside the seal.
+- An **analyst** can skip that refusal. An analyst who observes the network of the shuffler or of its
+  batches, or the shuffler's disk, is both parties: waiting reports stand there in order of arrival.
+- **Waves** of the same people: each has its own store, key and address (`docs/guides/waves.md`).
+- A **client** can send reports of people who do not exist, which count as people in ε. A report with an
+  hour is not counted, because the hour could identify its sender.
 - Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 
@@ -75,7 +77,7 @@ def read_analyst_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """Read the analyst's private key.
 
     Raises:
-        PrivotError: if it is none of P-256, in PEM without a password.
+        PrivotError: if the file has no key of the curve P-256, in PEM without a password.
     """
     key = read_pem(path)
     if not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
@@ -90,11 +92,13 @@ def public_analyst_key(key: ec.EllipticCurvePrivateKey) -> str:
 
 
 def seal_report(report: Report, public_key: str) -> Report:
-    """Seal a report, without its time, to the analyst. Seal it once: its id would link two batches.
+    """Encrypt a report, without its time, to the analyst's key.
+
+    A report must be sealed once only: if it were in two batches, its id would link them.
 
     Arguments:
         report: The report.
-        public_key: The analyst's, in base64.
+        public_key: The analyst's public key: 65 bytes in base64.
 
     Raises:
         PrivotError: if the key is no point of P-256.
@@ -119,16 +123,16 @@ def sealed_report(fingerprint: bytes, sealed: bytes) -> Report:
 def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateKey) -> Collected:
     """Open one batch of a shuffler, and count each possible report once.
 
-    A batch is a release of its own: its reports were mixed with one another and no others.
+    A batch is a release of its own, because its reports were mixed with no others.
 
     Arguments:
         path: The batch.
-        randomizer: Randomizer of the reports, which promises shuffled ones.
+        randomizer: Randomizer of the reports, whose schema promises shuffled reports.
         key: The analyst's private key.
 
     Returns:
-        The release, and what was dropped: reports that cannot be opened, state their hour, are
-        impossible, or have another report's id. Copies are counted.
+        The release, the number of copies, and the quarantined reports, which cannot be opened, state
+        their hour, are impossible, or have another report's id.
 
     Raises:
         PrivotError: if the randomizer promises no shuffled reports, the batch cannot be read or is of
@@ -153,11 +157,11 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
     opened, reasons = _opened(sealed, bytes.fromhex(randomizer.fingerprint), key)
     if not opened:
         raise PrivotError(f"no report of {path} opens: give -r and --key of its campaign")
-    found = _each_id_once(collect(opened, randomizer))
-    _ = found.release.guarantee  # refuses fewer than the promise's people
+    collected = _each_id_once(collect(opened, randomizer))
+    _ = collected.release.guarantee  # refuses fewer than the promise's people
     unopened = pa.table({"reason": pa.array(reasons, pa.string())})
-    dropped = pa.concat_tables([unopened, found.quarantined], promote_options="default")
-    return replace(found, quarantined=dropped.select(found.quarantined.schema.names))
+    quarantined = pa.concat_tables([unopened, collected.quarantined], promote_options="default")
+    return replace(collected, quarantined=quarantined.select(collected.quarantined.schema.names))
 
 
 def collect_batch(
@@ -169,31 +173,31 @@ def collect_batch(
     quarantine: Path | None = None,
     strict: bool = False,
 ) -> Collection:
-    """Write the release of one batch, and what was dropped of it.
+    """Open one batch, and write its release and the list of quarantined reports to files.
 
     Arguments:
         path: The batch.
-        output: The release; an existing one survives any failure.
+        output: File of the release; an existing one survives any failure.
         randomizer: Randomizer of the reports.
         key: File of the analyst's private key.
-        quarantine: File of dropped reports; `<output>.quarantine.csv` by default.
-        strict: Refuse a batch of which anything is dropped but copies.
+        quarantine: File of quarantined reports; `<output>.quarantine.csv` by default.
+        strict: Whether to refuse a batch with quarantined reports.
 
     Raises:
-        PrivotError: see `open_batch`.
+        PrivotError: as `open_batch`, and with `strict` if a report is quarantined.
     """
-    found = open_batch(path, randomizer, read_analyst_key(key))
-    num_dropped, first = len(found.quarantined), ""
-    quarantine = (quarantine or quarantine_of(output)) if num_dropped else None
+    batch = open_batch(path, randomizer, read_analyst_key(key))
+    num_quarantined, first = len(batch.quarantined), ""
+    quarantine = (quarantine or quarantine_of(output)) if num_quarantined else None
     if quarantine is not None:
-        first = f"{path}: {found.quarantined['reason'][0]}"
+        first = f"{path}: {batch.quarantined['reason'][0]}"
         if strict:
-            raise refused_strictly(num_dropped, first)
+            raise refused_strictly(num_quarantined, first)
         with replacing_file(quarantine) as draft:
-            csv.write_csv(found.quarantined, draft)
-    found.release.save(output)
-    num_reports = len(found.release)
-    return Collection(randomizer, num_reports, found.copies, num_dropped, quarantine, first)
+            csv.write_csv(batch.quarantined, draft)
+    batch.release.save(output)
+    num_reports = len(batch.release)
+    return Collection(randomizer, num_reports, batch.copies, num_quarantined, quarantine, first)
 
 
 def _opened(
@@ -201,9 +205,9 @@ def _opened(
 ) -> tuple[list[Report], list[str]]:
     """Return the reports that can be opened and counted, and a reason for each of the others."""
     opened, reasons = list[Report](), list[str]()
-    for each in sealed:
+    for ciphertext in sealed:
         try:
-            report = Report.from_bytes(_SUITE.decrypt(each, key, info=_INFO + fingerprint))
+            report = Report.from_bytes(_SUITE.decrypt(ciphertext, key, info=_INFO + fingerprint))
         except InvalidTag:
             reasons.append("it was sealed to another key, for another campaign, or was damaged")
         except WireError as error:
@@ -216,19 +220,19 @@ def _opened(
     return opened, reasons
 
 
-def _each_id_once(found: Collected) -> Collected:
-    """Keep the first report of each id; refuse others with the same id, but other content."""
-    table = found.release.table
+def _each_id_once(collected: Collected) -> Collected:
+    """Count the first report of each id; quarantine reports with the same id and other content."""
+    table = collected.release.table
     first_row: dict[bytes, int] = {}
     for row, report_id in enumerate(table.column(REPORT_ID).to_pylist()):
         first_row.setdefault(report_id, row)
     num_others = len(table) - len(first_row)
     if not num_others:
-        return found
+        return collected
     distinct = ReportTable.of(table.take(pa.array([*first_row.values()])))
     refused = pa.table({"reason": ["its id is another report's"] * num_others})
     return Collected(
-        Release(distinct, found.release.randomizer),
-        pa.concat_tables([found.quarantined, refused], promote_options="default"),
-        found.copies,
+        Release(distinct, collected.release.randomizer),
+        pa.concat_tables([collected.quarantined, refused], promote_options="default"),
+        collected.copies,
     )

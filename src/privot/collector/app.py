@@ -13,17 +13,18 @@ A batch is `application/vnd.privot.batch` or `application/json`. The answer is J
 422. A request that is refused as a whole gets another status, and `{"error": {"reason", "message"}}`;
 after 429, 503 and 507 the sender should try again later.
 
-`Metrics` counts, `Collector` is the application, `Server` runs it with uvicorn, and `Sealer` seals.
+`Collector` is the application, `Server` runs it with uvicorn, `Metrics` has its counters, and a `Sealer`
+moves stored reports into a release.
 
 **Several collectors** of one campaign, behind any load balancer, share a store in PostgreSQL, whose key
-makes each report accepted once; a sender whose collector fails sends the same report to any other. A
-store in a folder is of one process: that refuses a second one.
+makes each report accepted once. A sender whose collector fails can send the same report to any other. A
+store in a folder can be used by one process only.
 
 **Privacy review.** Requests are not logged: neither sender, nor time, nor content. Counts of reports
-and durations of answers are summed over all senders since the start. Metrics, whenever they are read,
-and a log line a sealing reveal these counts by time, that is when how many people took part, and nothing
-else; a proxy should restrict `/metrics` and `/healthz` to operators. An answer contains nothing that was
-sent.
+and durations of answers are summed over all senders since the start. Metrics, each time they are read,
+and the log line of each sealing reveal these counts, and so how many people took part until then, and
+nothing else; a proxy should restrict `/metrics` and `/healthz` to operators. An answer contains nothing
+that was sent.
 """
 
 from __future__ import annotations
@@ -127,19 +128,19 @@ _KINDS = {
 
 
 def exposition(lines: list[tuple[str, str, str]]) -> str:
-    """Return counters in Prometheus's text format, version 0.0.4."""
+    """Return counters (name, labels and value of each) in Prometheus's text format, version 0.0.4."""
     text = []
-    for name, (kind, words) in _KINDS.items():
+    for name, (kind, description) in _KINDS.items():
         suffixes = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
         samples = [line for line in lines if line[0] in {name + suffix for suffix in suffixes}]
         if samples:
-            text += [f"# HELP {name} {words}", f"# TYPE {name} {kind}"]
+            text += [f"# HELP {name} {description}", f"# TYPE {name} {kind}"]
         for sample, labels, value in samples:
             text.append(f"{sample}{{{labels}}} {value}" if labels else f"{sample} {value}")
     return "\n".join(text) + "\n"
 
 
-# Status, reason, and whether the connection is closed, of errors after which nothing was stored.
+# Answers to errors after which nothing was stored: HTTP status, reason, whether to close the connection.
 _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
     NotAdmitted: (401, "admission", True),
     MemoryInUse: (429, "busy", True),
@@ -157,6 +158,7 @@ class ServedCampaign:
     Arguments:
         campaign: The campaign.
         writer: Writer of its store.
+        metrics: Counters of its requests and reports.
     """
 
     campaign: Campaign
@@ -174,13 +176,14 @@ class Collector:
         body_seconds: Maximum duration of a body's transfer, in seconds.
         memory: Limit of the memory for bodies and waiting reports.
         log: Callback for operator messages about internal errors.
-        reports_each: Maximum number of reports in a request, such as a ticket allows.
+        reports_each: Maximum number of reports in a request; 1 if each ticket is for one report.
     """
 
-    _at, _posts, _text = "/v1/campaigns/{fingerprint}", "/reports", "/randomizer.json"  # paths
+    _root_path = "/v1/campaigns/{fingerprint}"
+    _post_path, _text_path = "/reports", "/randomizer.json"
     _types: tuple[str, ...] = TYPES
     _unstored: ClassVar[dict[int, tuple[str, str]]] = {DELETED: ("deleted", _DELETED)}
-    _failed_status = (200, 422)  # if some of a request's reports are not stored; if none is
+    _failed_status = (200, 422)  # of an answer if some reports are not stored, and if none is
 
     def __init__(
         self,
@@ -195,32 +198,30 @@ class Collector:
     ) -> None:
         self.served = campaigns
         self.stopping = False
-        self.unassigned = Metrics()  # of requests to no campaign
+        self.unassigned = Metrics()  # counters of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
         self._memory, self._reports_each = memory or MemoryLimit(), reports_each
+        # Counters and handler of each method of each path.
         self._routes: dict[str, dict[str, tuple[Metrics, _Call]]] = {
             "/healthz": {"GET": (self.unassigned, self._health)},
             "/metrics": {"GET": (self.unassigned, self._metrics)},
         }
         for served in campaigns:
-            self._routes |= self._routes_of(served)
+            metrics = served.metrics
+            root = self._root_path.format(fingerprint=served.campaign.fingerprint)
+            text, signature = partial(self._randomizer, served), partial(self._signature, served)
+            self._routes |= {
+                root + self._post_path: {"POST": (metrics, partial(self._post, served))},
+                root + self._text_path: {"GET": (metrics, text)},
+                f"{root}{self._text_path}.sig": {"GET": (metrics, signature)},
+            }
         self.app: Any = self
         if origins:
             methods, headers = ["GET", "POST"], ["authorization", "content-type"]
             self.app = CORSMiddleware(self, origins, methods, headers, max_age=86_400)
 
-    def _routes_of(self, served: ServedCampaign) -> dict[str, dict[str, tuple[Metrics, _Call]]]:
-        """Return what answers a method of each path of a campaign."""
-        at = self._at.format(fingerprint=served.campaign.fingerprint)
-        text, signature = partial(self._randomizer, served), partial(self._signature, served)
-        return {
-            at + self._posts: {"POST": (served.metrics, partial(self._post, served))},
-            at + self._text: {"GET": (served.metrics, text)},
-            f"{at}{self._text}.sig": {"GET": (served.metrics, signature)},
-        }
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request whatever happens, and count its refusal."""
+        """Answer a request, with status 500 after an unexpected error, and count it if it is refused."""
         if scope["type"] != "http":  # ASGI's "lifespan", which is optional
             raise NotImplementedError(scope["type"])
         metrics = self.unassigned
@@ -233,21 +234,21 @@ class Collector:
         except Exception as error:  # its message might contain what was sent: log only its type
             self._log(f"a request failed by a fault of the server ({type(error).__name__})")
             metrics.refused["fault"] += 1
-            words = "the server failed: send it again later"
-            response = refusal_response(RefusedRequest(500, "fault", words))
+            message = "the server failed: send it again later"
+            response = refusal_response(RefusedRequest(500, "fault", message))
         await response(scope, receive, send)
 
     def _routed(self, scope: Scope) -> tuple[Metrics, _Call]:
-        """Return the counters and the function of a request's path and method."""
+        """Return the counters and the handler of a request's path and method; refuse unknown ones."""
         methods = self._routes.get(scope["path"].removeprefix(scope.get("root_path", "")))
         if methods is None:
-            words = "there is nothing here: post to "
-            words += self._at.format(fingerprint="FINGERPRINT") + self._posts
-            raise RefusedRequest(404, "path", words, close=True)
+            path = self._root_path.format(fingerprint="FINGERPRINT") + self._post_path
+            message = f"there is nothing here: post to {path}"
+            raise RefusedRequest(404, "path", message, close=True)
         method = scope["method"]
         if (routed := methods.get("GET" if method == "HEAD" else method)) is None:
-            words = "this path takes another method: POST reports, GET the rest"
-            raise RefusedRequest(405, "method", words, close=True)
+            message = "this path takes another method: POST reports, GET the rest"
+            raise RefusedRequest(405, "method", message, close=True)
         return routed
 
     async def _post(self, served: ServedCampaign, scope: Scope, receive: Receive) -> Response:
@@ -259,22 +260,24 @@ class Collector:
             self._require_open()
             authorization = headers.get(b"authorization", b"").decode("latin-1")
             sender = self._admit(authorization, campaign.fingerprint)
-            most_bytes = campaign.most_bytes(as_json)
-            require_length(headers, most_bytes)
+            max_bytes = campaign.most_bytes(as_json)
+            require_length(headers, max_bytes)
             with self._memory.claiming() as claim:
-                body = await read_body(receive, most_bytes, self._seconds, claim)
+                body = await read_body(receive, max_bytes, self._seconds, claim)
                 batch = campaign.read(body, as_json, sender.until)
-                count, most = len(batch.places) + len(batch.refused), self._reports_each
-                if count > most:
-                    words = f"the batch has {count:,} reports: send at most {most:,} at once"
-                    raise WireError("many", words)
+                count, limit = len(batch.places) + len(batch.refused), self._reports_each
+                if count > limit:
+                    message = f"the batch has {count:,} reports: send at most {limit:,} at once"
+                    raise WireError("many", message)
                 statuses = await self._store(served, batch, sender)
                 return self._answer(served, batch, statuses)
         except WireError as error:
             status = 413 if error.reason == "many" else 400
             raise RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
-            status, reason, close = next(v for k, v in _UNSTORED.items() if isinstance(error, k))
+            status, reason, close = next(
+                answer for kind, answer in _UNSTORED.items() if isinstance(error, kind)
+            )
             raise RefusedRequest(status, reason, str(error), close=close) from None
         finally:
             served.metrics.answered(time.monotonic() - began)
@@ -282,6 +285,7 @@ class Collector:
     async def _store(
         self, served: ServedCampaign, batch: ParsedBatch, sender: Admitted
     ) -> list[int]:
+        """Store a batch with one use of the sender's right; return the status of each report."""
         if not len(batch.records):
             return []
         served.writer.require_open()
@@ -294,16 +298,16 @@ class Collector:
 
     def _require_open(self) -> None:
         if self.stopping:
-            words = "the server is stopping: send it again later"
-            raise RefusedRequest(503, "stopping", words, close=True)
+            message = "the server is stopping: send it again later"
+            raise RefusedRequest(503, "stopping", message, close=True)
 
     async def _randomizer(self, served: ServedCampaign, *_: object) -> Response:
         return Response(served.campaign.text, media_type="application/json")
 
     async def _signature(self, served: ServedCampaign, *_: object) -> Response:
         if served.campaign.signature is None:
-            words = "it is not signed: pin its fingerprint instead"
-            raise RefusedRequest(404, "unsigned", words)
+            message = "it is not signed: pin its fingerprint instead"
+            raise RefusedRequest(404, "unsigned", message)
         return Response(served.campaign.signature, media_type="text/plain")
 
     async def _health(self, *_: object) -> Response:
@@ -315,15 +319,16 @@ class Collector:
         for served in self.served:
             labels, store = f'campaign="{served.campaign.fingerprint[:16]}"', served.writer.store
             lines += served.metrics.lines(labels)
-            disk = await asyncio.to_thread(store.disk_bytes)
-            count = await asyncio.to_thread(getattr, store, "count")
+            disk_bytes = await asyncio.to_thread(store.disk_bytes)
+            count = await asyncio.to_thread(getattr, store, "count")  # which may query a database
             lines.append(("privot_stored_reports", labels, str(count)))
-            lines.append(("privot_disk_bytes", labels, str(disk)))
+            lines.append(("privot_disk_bytes", labels, str(disk_bytes)))
             lines.append(("privot_waiting_reports", labels, str(served.writer.waiting)))
         lines.append(("privot_held_bytes", "", str(self._memory.held)))
         return Response(exposition(lines), media_type="text/plain; version=0.0.4")
 
     def _answer(self, served: ServedCampaign, batch: ParsedBatch, statuses: list[int]) -> Response:
+        """Count the reports of a batch by outcome, and return the response with these numbers."""
         accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
         failed, metrics = batch.refused, served.metrics
         if accepted + duplicates < len(statuses):
@@ -335,27 +340,26 @@ class Collector:
         metrics.received += accepted + duplicates + len(failed)
         metrics.accepted += accepted
         metrics.duplicates += duplicates
-        metrics.refused.update(each.reason for each in failed)
+        metrics.refused.update(refused.reason for refused in failed)
         fields = {
             "accepted": accepted,
             "duplicates": duplicates,
-            "failed": [each.to_dict() for each in sorted(failed)],
+            "failed": [refused.to_dict() for refused in sorted(failed)],
         }
-        return json_response(
-            fields, self._failed_status[not (accepted or duplicates)] if failed else 200
-        )
+        status = self._failed_status[not (accepted or duplicates)] if failed else 200
+        return json_response(fields, status)
 
 
-_HEAD_SECONDS, _HEAD_BYTES = 10.0, 2**15
+_HEAD_SECONDS, _MAX_HEAD_BYTES = 10.0, 2**15
 _CONNECTIONS, _BACKLOG = 4096, 2048
-_STOP_SECONDS = 30
+_STOP_SECONDS = 30  # in which running requests may finish
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP protocol that limits the duration and the length of a request's head; uvicorn does not."""
 
     _timer: asyncio.TimerHandle | None = None
-    _head, _in_head = 0, True
+    _head_bytes, _in_head = 0, True
 
     def connection_made(self, transport: Any) -> None:
         """Start the time limit of the first head."""
@@ -371,7 +375,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin another head on the same connection."""
         super().on_message_begin()
-        self._head, self._in_head = 0, True
+        self._head_bytes, self._in_head = 0, True
 
     def on_headers_complete(self) -> None:
         """End the head."""
@@ -384,8 +388,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         self._limit()
         if self._in_head:
-            self._head += len(data)
-            if self._head > _HEAD_BYTES:
+            self._head_bytes += len(data)
+            if self._head_bytes > _MAX_HEAD_BYTES:
                 self._refuse(431, "the request's head is too long: send fewer headers")
 
     def _limit(self) -> None:
@@ -400,10 +404,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = None
         self._refuse(408, "the request's head took too long: send it at once")
 
-    def _refuse(self, status: int, words: str) -> None:
+    def _refuse(self, status: int, message: str) -> None:
         if not self.transport.is_closing():
             head = f"HTTP/1.1 {status} Refused\r\nconnection: close\r\ncontent-type: text/plain\r\n"
-            rest = f"content-length: {len(words)}\r\n\r\n{words}"
+            rest = f"content-length: {len(message)}\r\n\r\n{message}"
             self.transport.write((head + rest).encode())
             self.transport.close()
 
@@ -419,9 +423,9 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address."""
-    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(kind, socket.SOCK_STREAM)
+    """Return a socket that listens on a port (0 for any free one), or raise PrivotError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -453,8 +457,8 @@ class Sealer:
         """Seal all stored records, and log the outcome; after a failure they remain stored."""
         with self._lock:
             try:
-                outcome = self._sealed()
-            except SealedElsewhere:  # by another collector of the campaign, as it should be
+                outcome = self._seal()
+            except SealedElsewhere:  # another collector of the campaign seals, as is intended
                 return
             except (PrivotError, OSError, psycopg.Error) as error:
                 # Further lines of a database's error may quote a row.
@@ -464,23 +468,23 @@ class Sealer:
             campaign, counts = self.served.campaign.fingerprint[:16], self.served.metrics.counts()
             self.log(f"{campaign}: {outcome}", campaign=campaign, **counts)
 
-    def _sealed(self) -> str:
+    def _seal(self) -> str:
         """Seal, and return the outcome in words; an empty text if there was nothing to seal."""
         sealed = seal(self.served.writer.store, self.served.campaign, self.storage)
         if sealed is None:
             return ""
-        aside = f", {sealed.quarantined:,} in quarantine" if sealed.quarantined else ""
-        return f"sealed {sealed.rows:,} reports{aside}; {sealed.total:,} in the release"
+        others = f", {sealed.quarantined:,} in quarantine" if sealed.quarantined else ""
+        return f"sealed {sealed.rows:,} reports{others}; {sealed.total:,} in the release"
 
 
 class Shuffler(Sealer):
-    """Writes batches of sealed reports in random order, each of the promise's people at least."""
+    """Sealer that writes batches of encrypted reports, each with at least the promise's people."""
 
-    def _sealed(self) -> str:
+    def _seal(self) -> str:
         store, campaign = self.served.writer.store, self.served.campaign
         assert isinstance(campaign, ShuffledCampaign)
         assert isinstance(store, FolderStore)  # as its command requires
-        # A batch that broke off is finished first, and what came after it may be one by now.
+        # An interrupted batch is finished first; the reports after it may be enough for another.
         sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)
         return "; ".join(f"a batch of {size:,} sealed reports is written" for size in sizes)
 
@@ -491,7 +495,7 @@ def serve(
     """Serve until a signal; then refuse new reports, answer waiting requests, and seal.
 
     **Privacy review.** Uvicorn logs no requests; its error messages contain neither addresses nor times.
-    It ignores headers about the sender's address, which is not used.
+    It ignores headers with the sender's address, which is not used.
 
     Arguments:
         collector: The application.

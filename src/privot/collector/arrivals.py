@@ -1,12 +1,12 @@
 """Requests with reports of a campaign: read within limits, parsed into records, committed in groups.
 
 - `read_body` reads a body, within limits of length, time and memory (`MemoryLimit`).
-- `Campaign.read` splits it into the records of a `ParsedBatch`. A batch whose reports cannot be
-  delimited is refused as a whole; otherwise reports are refused one by one. A campaign with a panel
-  accepts only reports of its waves, and with a ticket only of the ticket's wave.
-- `GroupCommit` gives the records of all waiting requests to the store together, which verifies them in
-  one pass (version, fingerprint, extensions, checksum): a pass for each report would take longer than
-  the rest of its request. Whether a device can have drawn a payload is checked at sealing.
+- `Campaign.read` splits it into the records of a `ParsedBatch`. A batch that cannot be split into
+  reports is refused as a whole; otherwise reports are refused one by one. A campaign with a panel
+  accepts only reports of its waves, and with a ticket only those of the ticket's wave.
+- `GroupCommit` gives the records of all waiting requests to the store together. The store verifies them
+  in one pass (version, fingerprint, extensions, checksum), because a pass for each report would take
+  longer than the rest of its request. Sealing checks whether a device can have drawn a payload.
 
 **Privacy review.** No refusal contains anything that was sent. A ticket's expiry is compared with the
 hour of reports and not stored: stored records are not linked to tickets.
@@ -50,7 +50,7 @@ from privot.wire.report import SEAL_BYTES, VERSION, WireError, batch_head
 
 BATCH_TYPE = "application/vnd.privot.batch"
 TYPES = (BATCH_TYPE, "application/json")
-_MAX_BYTES = 2**26  # memory of all requests
+_MAX_MEMORY = 2**26  # bytes, of all requests together
 
 
 class RefusedRequest(Exception):  # noqa: N818 (an answer, not a fault)
@@ -91,15 +91,15 @@ class MemoryInUse(PrivotError):  # noqa: N818 (a state, not a fault)
 class MemoryLimit:
     """Bound on the memory of bodies, as far as they have been read, and of waiting reports.
 
-    Requests beyond the bound are refused, to be sent again later. Memory is claimed as a body arrives,
-    not for its declared length: otherwise a few dozen senders who declare much and send nothing would
-    block all others.
+    Requests beyond the bound are refused; their senders may try again later. Memory is claimed as a body
+    arrives, not for its declared length: otherwise a few dozen senders who declare long bodies and send
+    nothing would block all others.
 
     Arguments:
         size: Number of bytes.
     """
 
-    def __init__(self, size: int = _MAX_BYTES) -> None:
+    def __init__(self, size: int = _MAX_MEMORY) -> None:
         self.size, self.held = size, 0
 
     @contextmanager
@@ -123,48 +123,48 @@ class MemoryLimit:
             self.held -= claimed
 
 
-Headers = Mapping[bytes, bytes]  # of a request; names are lower-case
+Headers = Mapping[bytes, bytes]  # headers of a request, by their names in lower case
 
 
 def is_json(headers: Headers, types: Sequence[str] = TYPES) -> bool:
     """Return whether a body is JSON rather than binary; refuse a type that is not in `types`."""
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower().decode("latin-1")
-    coded = headers.get(b"content-encoding", b"identity").strip().lower()
-    if kind not in types or coded != b"identity":
-        words = f"the body's type is not accepted: send {' or '.join(types)}, not compressed"
-        raise RefusedRequest(415, "type", words, close=True)
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if kind not in types or encoding != b"identity":
+        message = f"the body's type is not accepted: send {' or '.join(types)}, not compressed"
+        raise RefusedRequest(415, "type", message, close=True)
     return kind == "application/json"
 
 
-def require_length(headers: Headers, most: int) -> None:
-    """Refuse a body whose declared length is more than `most` bytes, or no number."""
+def require_length(headers: Headers, max_bytes: int) -> None:
+    """Refuse a body whose declared length is no number, or is above the maximum."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
-        raise RefusedRequest(
-            400, "format", "the length of the body is no number: send it", close=True
-        )
-    if len(length) > 12 or int(length) > most:  # long texts take long to convert
-        raise _too_large(most)
+        message = "the length of the body is no number: send it"
+        raise RefusedRequest(400, "format", message, close=True)
+    if len(length) > 12 or int(length) > max_bytes:  # long texts take long to convert
+        raise _too_large(max_bytes)
 
 
-def _too_large(most: int) -> RefusedRequest:
-    words = f"the body is larger than {most:,} bytes: send fewer reports at once"
-    return RefusedRequest(413, "large", words, close=True)
+def _too_large(max_bytes: int) -> RefusedRequest:
+    message = f"the body is larger than {max_bytes:,} bytes: send fewer reports at once"
+    return RefusedRequest(413, "large", message, close=True)
 
 
 async def read_body(
-    receive: Receive, most: int, seconds: float, claim: Callable[[int], None]
+    receive: Receive, max_bytes: int, seconds: float, claim: Callable[[int], None]
 ) -> bytes:
     """Read a whole body.
 
     Arguments:
         receive: ASGI's function that returns the next event of a request.
-        most: Maximum length, in bytes.
+        max_bytes: Maximum length, in bytes.
         seconds: Maximum duration, in seconds.
-        claim: Function that reserves memory for a number of bytes, or raises (`MemoryLimit.claiming`).
+        claim: Function that claims memory for a number of bytes (`MemoryLimit.claiming`).
 
     Raises:
-        RefusedRequest: if it is longer than `most`, takes longer than `seconds`, or does not end.
+        RefusedRequest: if the body is too long, takes too long, or does not end.
+        MemoryInUse: if memory is short.
     """
     pieces: list[bytes] = []
     length, more = 0, True
@@ -173,22 +173,20 @@ async def read_body(
             while more:
                 event = await receive()
                 if event["type"] == "http.disconnect":
-                    raise RefusedRequest(
-                        400, "disconnected", "the body does not end: send it whole"
-                    )
+                    message = "the body does not end: send it whole"
+                    raise RefusedRequest(400, "disconnected", message)
                 pieces.append(piece := event.get("body", b""))
                 claim(len(piece))
-                if (length := length + len(piece)) > most:
-                    raise _too_large(most)
+                if (length := length + len(piece)) > max_bytes:
+                    raise _too_large(max_bytes)
                 more = event.get("more_body", False)
     except TimeoutError:
-        words = f"the body took longer than {seconds:g} seconds: send smaller batches"
-        raise RefusedRequest(408, "slow", words, close=True) from None
+        message = f"the body took longer than {seconds:g} seconds: send smaller batches"
+        raise RefusedRequest(408, "slow", message, close=True) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-MOST_REPORTS = 1000
-MAX_BODY_BYTES = 2**23
+MOST_REPORTS, MAX_BODY_BYTES = 1000, 2**23  # of a request
 _OTHER_WAVE = "a report is of another wave than is collected: report in the waves of your slot"
 # Bytes of a batch beside its reports, and of a report's JSON beside its payload, with room for spaces.
 _BATCH_HEAD = _JSON_HEAD = 1024
@@ -250,16 +248,16 @@ def _json_reports(body: bytes) -> list[bytes | RefusedReport]:
     if not isinstance(fields["reports"], list):
         raise WireError("format", "the batch's reports are no list: send it as specified")
     reports: list[bytes | RefusedReport] = []
-    for place, each in enumerate(fields["reports"]):
+    for place, report in enumerate(fields["reports"]):
         try:
-            reports.append(Report.from_json(each).to_bytes())
+            reports.append(Report.from_json(report).to_bytes())
         except WireError as error:
             reports.append(RefusedReport(place, error.reason, str(error)))
     return reports
 
 
 class Campaign:
-    """Collection of the reports of one randomizer.
+    """One randomizer whose reports are collected: splits batches into records, and refuses others.
 
     Arguments:
         text: The bytes of `randomizer.json`, as devices get them.
@@ -267,8 +265,8 @@ class Campaign:
         panel: Schedule of repeated reports, if there is one; each report then belongs to a wave.
 
     Raises:
-        PrivotError: if the text was altered, devices cannot draw from the randomizer, or a wave of the
-            panel begins within an hour.
+        PrivotError: if the text was altered, devices cannot draw from the randomizer, its reports are to
+            be shuffled, or a wave of the panel does not begin at a full hour.
     """
 
     def __init__(
@@ -292,7 +290,7 @@ class Campaign:
 
     @classmethod
     def load(cls, path: str | Path, panel: Panel | None = None) -> Self:
-        """Read `randomizer.json`, and `randomizer.json.sig` beside it."""
+        """Read `randomizer.json`, and `randomizer.json.sig` beside it if that exists."""
         path = Path(path)
         signed = path.with_name(path.name + ".sig")
         try:
@@ -303,7 +301,7 @@ class Campaign:
             ) from None
 
     def _require_role(self) -> None:
-        """Refuse a randomizer whose reports this server must not receive in the clear."""
+        """Refuse a randomizer whose reports this server must not receive unencrypted."""
         if shuffled_promise(self.randomizer.schema) is not None:
             raise PrivotError(
                 f"the randomizer promises {self.randomizer.schema.promise}, and a collector would see "
@@ -322,9 +320,9 @@ class Campaign:
     def most_bytes(self, as_json: bool) -> int:
         """Return the maximum length of a body in bytes."""
         length = self.format.record_bytes
-        # JSON has a report in base64, a binary batch its length in 4 bytes before it.
-        each = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
-        return _BATCH_HEAD + self.most_reports * each
+        # JSON contains each report in base64; a binary batch has its length in 4 bytes before it.
+        report_bytes = _JSON_HEAD + 4 * length // 3 if as_json else 4 + length
+        return _BATCH_HEAD + self.most_reports * report_bytes
 
     def read(self, body: bytes, as_json: bool, until: int | None = None) -> ParsedBatch:
         """Split a binary or JSON batch into records, and refuse reports of other lengths or waves.
@@ -341,19 +339,16 @@ class Campaign:
         batch = self._split(body, as_json)
         if until is None and self.format.panel is None:
             return batch
-        # Damaged reports use up no ticket, and their hours mean nothing.
+        # Only undamaged reports may use up a ticket, and have an hour.
         records, places, refused = batch
         valid = self.format.validate(records)[0]
         other_wave = valid & self._of_other_waves(records, until)
-        refused += [
-            self.refusal(places[n], records[n].tobytes()) for n in np.flatnonzero(~valid).tolist()
-        ]
-        refused += [
-            RefusedReport(places[n], "wave", _OTHER_WAVE)
-            for n in np.flatnonzero(other_wave).tolist()
-        ]
+        for row in np.flatnonzero(~valid).tolist():
+            refused.append(self.refusal(places[row], records[row].tobytes()))
+        for row in np.flatnonzero(other_wave).tolist():
+            refused.append(RefusedReport(places[row], "wave", _OTHER_WAVE))
         storable = np.flatnonzero(valid & ~other_wave).tolist()
-        return ParsedBatch(records[storable], [places[n] for n in storable], refused)
+        return ParsedBatch(records[storable], [places[row] for row in storable], refused)
 
     def _split(self, body: bytes, as_json: bool) -> ParsedBatch:
         """Separate the reports of the right length from the others."""
@@ -367,8 +362,8 @@ class Campaign:
         if not count:
             raise WireError("empty", "the batch has no reports: send one at least")
         if count > self.most_reports:
-            words = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
-            raise WireError("many", words)
+            message = f"the batch has {count:,} reports: send at most {self.most_reports:,} at once"
+            raise WireError("many", message)
         if records is not None:
             return ParsedBatch(records, range(count), [])
         well_formed: dict[int, bytes] = {}
@@ -390,28 +385,29 @@ class Campaign:
         waves = self.format.waves_of(records)
         if until is None:
             return waves < 0
-        last_hour = np.array([(until - 1) // TIME_STEP])  # in which the ticket is valid
+        last_hour = np.array(
+            [(until - 1) // TIME_STEP]
+        )  # the last one in which the ticket is valid
         return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
 
     def refusal(self, place: int, part: bytes) -> RefusedReport:
-        """Return the reason why the bytes of one report cannot be stored."""
+        """Return the refusal of one report that cannot be stored, given its place and its bytes."""
         try:
             report = Report.from_bytes(part)
         except WireError as error:
             return RefusedReport(place, error.reason, str(error))
         if report.fingerprint != self.payloads.fingerprint:
-            words = "a report is of another randomizer: send it to that one's campaign"
-            return RefusedReport(place, "fingerprint", words)
+            message = "a report is of another randomizer: send it to that one's campaign"
+            return RefusedReport(place, "fingerprint", message)
         sent, right = len(report.payload), self.payloads.width
-        words = f"a payload has {sent} bytes: this randomizer's have {right}"
-        return RefusedReport(place, "length", words)
+        message = f"a payload has {sent} bytes: this randomizer's have {right}"
+        return RefusedReport(place, "length", message)
 
 
 class SealedRecordFormat(RecordFormat):
-    """Format of sealed reports, whose id and time are a function of their content."""
+    """Format of sealed reports: the id of a valid one is the hash of its payload, and its time is 0."""
 
     def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
-        """See `RecordFormat`: also verify that the id is the content's, and that no time is stated."""
         valid, entries = super().validate(records)
         for row in np.flatnonzero(valid):
             sealed = records[row, PAYLOAD_AT:-CRC_BYTES].tobytes()
@@ -421,9 +417,10 @@ class SealedRecordFormat(RecordFormat):
 
 
 class ShuffledCampaign(Campaign):
-    """Collection of sealed reports of one randomizer, none of which its shuffler can open.
+    """One randomizer whose sealed reports a shuffler receives, and cannot open.
 
-    All that a shuffler needs is public: fingerprint, length of a report, and least people in a batch.
+    A shuffler needs public values only: the randomizer's fingerprint, the length of a report, and the
+    minimum number of people in a batch.
     """
 
     def _require_role(self) -> None:
@@ -432,7 +429,7 @@ class ShuffledCampaign(Campaign):
                 "--role shuffler is of randomizers that promise shuffled reports, and this one promises "
                 f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"
             )
-        self.people = promise.people or 1  # least number of reports in a batch
+        self.people = promise.people or 1  # minimum number of reports in a batch
 
     def _format_of(self, empty: Report, panel: Panel | None) -> RecordFormat:
         if panel is not None:
@@ -448,15 +445,15 @@ class ShuffledCampaign(Campaign):
         refusal = super().refusal(place, part)
         if refusal.reason != "length":
             return refusal
-        words = "a report is not sealed as this campaign's are: seal it to the analyst's public key"
-        return RefusedReport(place, "sealed", words)
+        message = "a report is not sealed for this campaign: seal it to the analyst's public key"
+        return RefusedReport(place, "sealed", message)
 
 
-_GROUP_ROWS = 2**16  # reports that are stored together, about
+_GROUP_ROWS = 2**16  # a group with as many reports takes no further request
 
 
 class _Waiting(NamedTuple):
-    """Reports of one request, and the future that will have their statuses."""
+    """Reports of one request, and the future that will get their statuses."""
 
     records: Records
     loop: asyncio.AbstractEventLoop
@@ -482,10 +479,10 @@ class GroupCommit:
         self._thread.start()
 
     async def append(self, records: Records) -> Statuses:
-        """Store reports, and return each one's status (n,) once all new ones are durable.
+        """Store reports (n, L), and return each one's status (n,) once all new ones are durable.
 
         Raises:
-            StoreFull, StoreStopped: see `Store.append`.
+            StoreFull, StoreStopped: as `Store.append`.
         """
         self.require_open()
         loop = asyncio.get_running_loop()
@@ -518,7 +515,7 @@ class GroupCommit:
                 self._commit(group)
 
     def _next_group(self) -> tuple[list[_Waiting], bool]:
-        """Wait for a request; return all waiting ones, and whether the writer was closed after them."""
+        """Wait for a request; return all waiting requests, and whether the writer was closed."""
         group: list[_Waiting] = []
         rows = 0
         while rows < _GROUP_ROWS:
@@ -533,18 +530,18 @@ class GroupCommit:
         return group, False
 
     def _commit(self, group: list[_Waiting]) -> None:
-        """Store the reports of a group, and give each request its statuses, or all of them the error."""
-        found: Statuses | Exception
+        """Store the reports of a group, and answer each request by its statuses, or by the error."""
+        outcome: Statuses | Exception
         try:
-            found = self.store.append(np.concatenate([each.records for each in group]))
+            outcome = self.store.append(np.concatenate([request.records for request in group]))
         except Exception as error:  # any error must reach the waiting requests
-            found = error
+            outcome = error
         by_loop: dict[asyncio.AbstractEventLoop, list[_Answered]] = {}
         start = 0
-        for each in group:
-            end = start + len(each.records)
-            answer = found if isinstance(found, Exception) else found[start:end]
-            by_loop.setdefault(each.loop, []).append((each.answer, answer))
+        for request in group:
+            end = start + len(request.records)
+            answer = outcome if isinstance(outcome, Exception) else outcome[start:end]
+            by_loop.setdefault(request.loop, []).append((request.answer, answer))
             start = end
         for loop, answered in by_loop.items():
             if not loop.is_closed():

@@ -1,9 +1,9 @@
 """Collection of reports into one release: each report counts once, impossible ones go into quarantine.
 
 `collect_files` reads Parquet and CSV files, with any number of reports each, in pieces, and writes a
-file. The origin of each report (file and row) stays beside it, so that the sender of a refused one can
-be found. `collect` does the same in memory, also with releases and with reports in binary form, and
-`without_impossible` for a release that is about to be fitted.
+file. The origin of each report (file and row) stays beside it while it is checked, so that the sender of
+a refused one can be found. `collect` does the same in memory, also with releases and with reports in
+binary form. `without_impossible` opens a release for a fit, without its impossible reports.
 
 **Ids.** A report that is sent again, or copied, has the same id and content, and counts once. **The same
 id with other content is another report, and counts too**: one of them is forged, and nothing shows
@@ -14,12 +14,12 @@ report, as anybody can with a new id. A collector applies the same rule (`privot
 **Memory.** Reports are distributed to buckets by their ids as they are read
 (`privot.randomizer.publishing`). Equal ids are in one bucket, and a bucket fits in memory, unless
 senders choose ids that prevent it. Buckets are in a hidden folder `.<name>.….draft` beside the output,
-which only its owner may read. If the process is killed, it remains, and is removed by hand.
+which only its owner may read. If the process is killed, the folder remains, and can be removed by hand.
 
 **Quarantine.** A CSV file lists everything that was received and not counted: source, row (from 1),
-reason, and the report as received. A file that cannot be read at all is one line without a row. It is
-for the curator, who can contact the senders, and has reports, no raw values. Control characters in file
-names and error messages, which senders choose, are escaped.
+reason, and the report as received. A file that cannot be read at all is one line without a row. The list
+is for the curator, who can contact the senders; it contains reports, no raw values. Control characters
+in file names and error messages, which senders choose, are escaped.
 
 **Influence.** A possible report changes the log-likelihood ratio of any two records by at most ε (for
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
@@ -70,9 +70,9 @@ from privot.wire.report import MAGIC, Report, WireError, read_batch
 SOURCE, ROW = "source", "row"
 ORIGIN = {SOURCE: pa.int32(), ROW: pa.int64()}
 _KINDS = (".parquet", ".csv", ".csv.gz")
-_MOST_WAITING = 4096  # pieces of small files that are put together
+_MAX_PIECES = 4096  # pieces of small files that are joined
 _SMALL_BYTES = 2**20  # a file up to this size is faster to read at once
-_BUCKET_BYTES = 2**25  # of files for each bucket, which is read into memory
+_BUCKET_BYTES = 2**25  # approximate size of a bucket, which is read into memory
 
 
 def _report_files(sources: Iterable[Path]) -> list[Path]:
@@ -94,6 +94,7 @@ def _report_files(sources: Iterable[Path]) -> list[Path]:
 
 
 def _reports_below(folder: Path) -> Iterator[Path]:
+    """Yield the report files of a folder at any depth, without hidden files and quarantines."""
     for path in folder.rglob("*"):
         hidden = any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
         if path.name.endswith(_KINDS) and not hidden and not path.name.endswith(".quarantine.csv"):
@@ -124,7 +125,8 @@ class Quarantine:
     """CSV file of the reports that are not counted, written as they are found.
 
     Arguments:
-        path: Path of the CSV, created with the first line; `count` and `first` describe its lines.
+        path: Path of the CSV, created with the first line; `count` is the number of lines, and `first`
+            the source, row and reason of the first one.
         types: Types of the columns of a report.
         sources: Names of the sources, by number.
     """
@@ -136,7 +138,7 @@ class Quarantine:
         self.first = ""
 
     def add(self, reports: pa.Table, reasons: pa.Array | pa.ChunkedArray) -> None:
-        """Add reports with their origins and the reason for each refusal."""
+        """Add reports with their origins and the reasons for their refusal."""
         if not len(reports):
             return
         sources = [self._sources[number] for number in reports.column(SOURCE).to_pylist()]
@@ -168,10 +170,10 @@ class _FileReader:
 
     Arguments:
         randomizer: Randomizer of the reports.
-        refuse: Callback with the number of a file that cannot be read, or that has a line that cannot,
+        refuse: Callback for a file, or a line of a file, that cannot be read: it gets the file's number
             and the reason.
-        is_named: Whether the curator named the randomizer. Then a file of another one is refused, and
-            the others are read; otherwise it raises an error.
+        is_named: Whether the curator named the randomizer. If so, files of other randomizers are
+            refused; otherwise they raise an error.
     """
 
     def __init__(
@@ -188,14 +190,14 @@ class _FileReader:
             for piece in self._with_origins(number, file):
                 waiting.append(piece)
                 rows += len(piece)
-                if rows >= PIECE or len(waiting) >= _MOST_WAITING:
+                if rows >= PIECE or len(waiting) >= _MAX_PIECES:
                     yield pa.concat_tables(waiting).combine_chunks()
                     waiting, rows = [], 0
         if waiting:
             yield pa.concat_tables(waiting).combine_chunks()
 
     def _with_origins(self, number: int, file: Path) -> Iterator[pa.Table]:
-        """Yield the reports of a file with its number and their rows, as far as it can be read."""
+        """Yield the reports of a file with their origins, up to the first piece that cannot be read."""
         types, refuse = self._types, partial(self._refuse, number)
         end = 1  # rows are counted from 1
         try:
@@ -260,7 +262,7 @@ def _randomizer_text(file: pq.ParquetFile) -> bytes | None:
 
 @dataclass(frozen=True)
 class Collection:
-    """Counts of reports, copies, and quarantined reports of a collection.
+    """Result of a collection: numbers of reports, of copies, and of quarantined reports.
 
     Arguments:
         randomizer: Randomizer of the reports.
@@ -268,7 +270,7 @@ class Collection:
         copies: Number of further copies of these reports.
         quarantined: Number of impossible reports, and of files that cannot be read.
         quarantine: File that lists the quarantined reports; None if there are none.
-        first: Source, row and reason of the first quarantined report.
+        first: Source, row and reason of the first quarantined report; empty if there is none.
     """
 
     randomizer: Randomizer
@@ -290,26 +292,28 @@ def collect_files(
     """Write the reports of files, folders and patterns to one Parquet file, in random order.
 
     Arguments:
-        sources: Parquet and CSV files, folders of them at any depth, or patterns with `*`.
-        output: The release; an existing one survives any failure.
-        randomizer: Randomizer of the reports; that of the first file by default. CSV needs it.
+        sources: Parquet and CSV files, folders with such files at any depth, or patterns with `*`.
+        output: File of the release; an existing one survives any failure.
+        randomizer: Randomizer of the reports; that of the first file by default. CSV files need it.
         quarantine: File for reports that cannot be counted; `<output>.quarantine.csv` by default.
         strict: Whether to raise if any report cannot be counted.
 
     Raises:
-        PrivotError: if no report (or with `strict`, not every report) counts; or randomizers differ.
+        PrivotError: if no report, or with `strict` not every report, can be counted; if randomizers
+            differ or none is known; if several batches of shuffled reports are given; or if the output
+            cannot be written.
     """
-    sources = list(sources)
+    sources, is_named = list(sources), randomizer is not None
     files = _report_files(sources)
-    made_by = randomizer or _randomizer_of_files(files)
-    _require_one_batch(made_by, sources, files)
+    randomizer = randomizer or _randomizer_of_files(files)
+    _require_one_batch(randomizer, sources, files)
     work = beside(output)
     try:
         work.mkdir(mode=0o700)
-        refused = Quarantine(work / "refused.csv", made_by.types, [str(f) for f in files])
+        refused = Quarantine(work / "refused.csv", randomizer.types, [str(f) for f in files])
         num_buckets = 1 + sum(f.stat().st_size for f in files if f.is_file()) // _BUCKET_BYTES
-        reader = _FileReader(made_by, refused.add_unreadable, is_named=randomizer is not None)
-        parts = [*_write_parts(reader.read(files), made_by, refused, work, num_buckets)]
+        reader = _FileReader(randomizer, refused.add_unreadable, is_named)
+        parts = [*_write_parts(reader.read(files), randomizer, refused, work, num_buckets)]
         copies = 0
 
         def distinct_reports() -> Iterator[pa.Table]:
@@ -322,7 +326,7 @@ def collect_files(
                     yield distinct.drop_columns(list(ORIGIN))
 
         with replacing_file(output) as draft:
-            rows = write_reports(draft, distinct_reports(), made_by.to_json()) if parts else 0
+            rows = write_reports(draft, distinct_reports(), randomizer.to_json()) if parts else 0
             if not rows:
                 raise _none_countable(refused.first)
             if strict and refused.count:
@@ -332,7 +336,7 @@ def collect_files(
                 listed = quarantine or quarantine_of(output)
                 with replacing_file(listed) as draft_of_list:
                     shutil.copyfile(refused.path, draft_of_list)
-        return Collection(made_by, rows, copies, refused.count, listed, refused.first)
+        return Collection(randomizer, rows, copies, refused.count, listed, refused.first)
     except OSError as error:
         raise cannot_write(output, error) from error
     finally:
@@ -340,15 +344,15 @@ def collect_files(
 
 
 def _require_one_batch(
-    made_by: Randomizer, sources: list[Path], files: list[Path], others: int = 0
+    randomizer: Randomizer, sources: list[Path], files: list[Path], num_in_memory: int = 0
 ) -> None:
-    """Refuse to merge shuffled batches: ε holds for each batch, and was never computed for their union.
+    """Refuse to merge batches of shuffled reports, because their ε does not hold for a union.
 
-    A single release among `sources` is one batch, however many files it has; `others` are in memory.
+    A folder that is a release is one batch, if it is the only source; otherwise each file counts as one.
     """
     is_one_release = len(sources) == 1 and is_release(sources[0])
-    num_batches = (1 if is_one_release else len(files)) + others
-    if num_batches > 1 and shuffled_promise(made_by.schema) is not None:
+    num_batches = (1 if is_one_release else len(files)) + num_in_memory
+    if num_batches > 1 and shuffled_promise(randomizer.schema) is not None:
         raise PrivotError(
             f"{num_batches:,} sources of shuffled reports are not one batch, and ε is of a batch: "
             "collect each by itself"
@@ -357,14 +361,14 @@ def _require_one_batch(
 
 def _write_parts(
     pieces: Iterable[pa.Table],
-    made_by: Randomizer,
+    randomizer: Randomizer,
     refused: Quarantine,
     work: Path,
     num_buckets: int,
 ) -> Iterator[Path]:
     """Write the possible reports of each piece to a file, in buckets by id; quarantine the others."""
     for number, reports in enumerate(pieces):
-        reasons = made_by.reasons(reports)  # null for possible reports
+        reasons = randomizer.reasons(reports)  # null for possible reports
         refused.add(reports.filter(pc.is_valid(reasons)), reasons.drop_null())
         if len(possible := reports.filter(pc.is_null(reasons))):
             path = work / f"part-{number:06d}.arrow"
@@ -376,10 +380,18 @@ def _write_parts(
 def without_impossible(
     path: Path, quarantine: Path, strict: bool, one_by_one: bool = False
 ) -> Iterator[tuple[Release | Counts, Collection | None]]:
-    """Provide a release without impossible reports, and what was left out, if anything was.
+    """Provide a release or counts without impossible reports; and the collection that removed some.
 
-    It is provided as counts if maps or tables are learned from it, unless single reports are needed
-    (`one_by_one`). `quarantine` and `strict` are those of `collect_files`, and so are the errors.
+    A release from which maps or tables are learned is provided as counts.
+
+    Arguments:
+        path: The release or counts.
+        quarantine: File for impossible reports, as for `collect_files`.
+        strict: Whether to raise if there are impossible reports.
+        one_by_one: Whether single reports are needed, so that the release is not counted.
+
+    Raises:
+        PrivotError: as `collect_files`.
     """
     if is_counts(path):
         yield Counts.load(path), None
@@ -387,7 +399,7 @@ def without_impossible(
     release = Release.open(path)
     counted = is_counted(release.randomizer) and not one_by_one
     try:
-        found = count(release) if counted else release
+        possible = count(release) if counted else release
         if not counted:
             release.require_possible()
     except ImpossibleReportError:
@@ -397,7 +409,7 @@ def without_impossible(
             copy = Release.open(cleaned)
             yield count(copy) if counted else copy, collection
         return
-    yield found, None
+    yield possible, None
 
 
 def _distinct(reports: pa.Table) -> tuple[pa.Table, int]:
@@ -427,7 +439,7 @@ def _is_first_of_equals(reports: pa.Table) -> NDArray[np.bool_]:
 
 
 def _none_countable(first: str) -> PrivotError:
-    """Return the error of a collection without a countable report; `first` is the first reason."""
+    """Return the error of a collection without a countable report, given the first reason."""
     return PrivotError(f"no report can be counted ({first}): give what `privot privatize` wrote")
 
 
@@ -452,8 +464,8 @@ class Collected:
         >>> from privot import Schema
         >>> schema = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})
         >>> release = Randomizer.calibrate(schema, epsilon=1.0).privatize({"bit": [True, False]})
-        >>> found = collect(release)
-        >>> len(found.release), found.quarantined.num_rows, found.copies
+        >>> collected = collect(release)
+        >>> len(collected.release), collected.quarantined.num_rows, collected.copies
         (2, 0, 0)
     """
 
@@ -495,15 +507,15 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
         >>> len(collect([release, report], randomizer).release)
         3
     """
-    given = [sources] if isinstance(sources, Source) else list(sources)
-    releases = [each for each in given if isinstance(each, Release)]
-    sent = [each for each in given if isinstance(each, bytes | Report)]
-    paths = [Path(each) for each in given if isinstance(each, str | Path)]
-    if len(releases) + len(sent) + len(paths) < len(given):
+    items = [sources] if isinstance(sources, Source) else list(sources)
+    releases = [item for item in items if isinstance(item, Release)]
+    binary = [item for item in items if isinstance(item, bytes | Report)]
+    paths = [Path(item) for item in items if isinstance(item, str | Path)]
+    if len(releases) + len(binary) + len(paths) < len(items):
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
     files, is_named = _report_files(paths), randomizer is not None or bool(releases)
-    randomizer = _only_randomizer(randomizer, releases, files, bool(sent))
-    _require_one_batch(randomizer, paths, files, len(releases) + bool(sent))
+    randomizer = _only_randomizer(randomizer, releases, files, bool(binary))
+    _require_one_batch(randomizer, paths, files, len(releases) + bool(binary))
     refused: list[str] = []
 
     def refuse(file: int, reason: str) -> None:
@@ -512,8 +524,8 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
     tables += [release.table for release in releases]
     tables += _FileReader(randomizer, refuse, is_named).read(files)
-    if sent:
-        rows, unread = _read_sent(randomizer, sent)
+    if binary:
+        rows, unread = _read_binary(randomizer, binary)
         tables.append(rows)
         refused += unread
     names = list(randomizer.types)
@@ -528,44 +540,44 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
 
 
 def _only_randomizer(
-    named: Randomizer | None, releases: list[Release], files: list[Path], sent: bool
+    named: Randomizer | None, releases: list[Release], files: list[Path], has_binary: bool
 ) -> Randomizer:
     """Return the named randomizer, else the first release's or file's; check that releases agree."""
     if not (named or releases or files):
         raise PrivotError(
             "reports do not carry their randomizer: give it as `randomizer`"
-            if sent
+            if has_binary
             else "sources are empty: give at least one release, report or file"
         )
-    made_by = named or (releases[0].randomizer if releases else _randomizer_of_files(files))
-    for number, each in enumerate(releases, start=1):
-        if each.randomizer.to_json() != made_by.to_json():
+    randomizer = named or (releases[0].randomizer if releases else _randomizer_of_files(files))
+    for number, release in enumerate(releases, start=1):
+        if release.randomizer.to_json() != randomizer.to_json():
             raise PrivotError(
                 f"release {number} was made by another randomizer: collect reports of one randomizer, "
                 "and fit others apart"
             )
-    return made_by
+    return randomizer
 
 
 def _quarantined(unread: list[str], impossible: pa.Table, reasons: pa.Array) -> pa.Table:
-    """Return a table of unreadable reports, with null columns, and of impossible ones, with reasons."""
+    """Return a table of all quarantined reports with the reasons; unreadable ones have null columns."""
     columns = {name: column.cast(pa.string()) for name, column in as_text(impossible)}
     nulls = {name: pa.nulls(len(unread), pa.string()) for name in columns}
     unread_rows = pa.table({"reason": pa.array(unread, pa.string())} | nulls)
     return pa.concat_tables([unread_rows, pa.table({"reason": reasons} | columns)])
 
 
-def _read_sent(
-    randomizer: Randomizer, sent: Iterable[bytes | Report]
+def _read_binary(
+    randomizer: Randomizer, items: Iterable[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
     """Return the rows of readable reports and batches, and the reasons why others cannot be read."""
     reports, refused = list[Report](), list[str]()
-    for each in sent:
-        if isinstance(each, Report):
-            reports.append(each)
+    for item in items:
+        if isinstance(item, Report):
+            reports.append(item)
             continue
         try:
-            parts = read_batch(each) if each.startswith(MAGIC) else [each]
+            parts = read_batch(item) if item.startswith(MAGIC) else [item]
             reports += [Report.from_bytes(part) for part in parts]
         except WireError as error:
             refused.append(str(error))

@@ -46,6 +46,7 @@ from privot.collector.store import (
     Records,
     Sealing,
     Statuses,
+    Store,
     StoreFull,
     StoreStopped,
     Words,
@@ -75,7 +76,7 @@ _MAX_NUMBER = 2**63 - 1  # SQLite's largest integer
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-class FolderStore:
+class FolderStore(Store):
     """Store of one campaign's reports in a folder.
 
     Arguments:
@@ -118,25 +119,22 @@ class FolderStore:
 
     @property
     def count(self) -> int:
-        """See `Store`."""
         return self._known.count
 
     def disk_bytes(self) -> int:
-        """See `Store`."""
         with suppress(FileNotFoundError):
             return sum(file.stat().st_size for file in self.folder.iterdir() if file.is_file())
         return 0
 
     def append(self, records: Records) -> Statuses:
-        """See `Store`."""
         valid, entries = self._format.validate(records)
         statuses = np.full(len(records), INVALID, np.uint8)
         with self._lock:
             self._require_open()
             statuses[valid], places = self._known.add(entries[valid])
             new = records[statuses == NEW]
-            size = max(1, _GROUP_BYTES // self._format.record_bytes)  # records in a group
-            groups = [(new[at : at + size].tobytes(),) for at in range(0, len(new), size)]
+            size = max(1, _GROUP_BYTES // self._format.record_bytes)  # number of records in a group
+            groups = [(new[row : row + size].tobytes(),) for row in range(0, len(new), size)]
             if groups:
                 try:
                     with self._transaction() as connection:
@@ -147,7 +145,7 @@ class FolderStore:
             return statuses
 
     def begin_sealing(self, least: int = 1) -> Sealing | None:
-        """See `Store`; begin none of fewer than `least` records."""
+        """Begin a sealing as `Store` does, unless it would have fewer than `least` records."""
         with self._transaction() as connection:
             number, last = _row(connection, "SELECT sealings, last FROM campaign")
             if last is None:  # no sealing was interrupted
@@ -161,19 +159,18 @@ class FolderStore:
             return Sealing(number, reports, tuple(length for (length,) in shards))
 
     def taken(self, sealing: Sealing) -> Iterator[Records]:
-        """See `Store`."""
         with self._transaction() as connection:
             (last,) = _row(connection, "SELECT last FROM campaign")
         for groups in self._rows("groups", last):
             yield self._undamaged(groups)[0]
 
     def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
-        """See `Store`."""
-        entries = np.concatenate([self._format.validate(each)[1] for each in self.taken(sealing)])
-        entries = entries[np.lexsort(entries.T[::-1])]  # not in the order of arrival
+        pieces = self.taken(sealing)
+        entries = np.concatenate([self._format.validate(records)[1] for records in pieces])
+        entries = entries[np.lexsort(entries.T[::-1])]  # sorted: the order of arrival is not stored
         parts = [
-            entries[at : at + _ROW_ENTRIES].astype(">u8").tobytes()
-            for at in range(0, len(entries), _ROW_ENTRIES)
+            entries[start : start + _ROW_ENTRIES].astype(">u8").tobytes()
+            for start in range(0, len(entries), _ROW_ENTRIES)
         ]
         with self._transaction() as connection:
             connection.executemany(
@@ -185,7 +182,6 @@ class FolderStore:
             connection.execute("UPDATE campaign SET sealings = sealings + 1, last = NULL")
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
-        """See `Store`."""
         with self._lock:
             self._require_open()
             words = self._known.ids() if ids is None else _words_of(b"".join(dict.fromkeys(ids)))
@@ -208,13 +204,11 @@ class FolderStore:
             return count_before - self._known.count
 
     def to_erase(self) -> frozenset[bytes]:
-        """See `Store`."""
         with self._transaction() as connection:
             rows = connection.execute("SELECT ids FROM deleted WHERE NOT erased").fetchall()
         return frozenset(_ids_of(_words_of(b"".join(ids for (ids,) in rows))))
 
     def finish_erasing(self, rows: list[int]) -> None:
-        """See `Store`."""
         with self._transaction() as connection:
             (count,) = _row(connection, "SELECT count(*) FROM shards")
             if len(rows) < count:
@@ -226,7 +220,6 @@ class FolderStore:
             connection.execute("UPDATE deleted SET erased = 1")
 
     def close(self) -> None:
-        """See `Store`."""
         with self._lock:
             self._stopped = self._stopped or "the store was closed: start the server again"
             self._connection.close()
@@ -287,7 +280,10 @@ class FolderStore:
         self._erase_free_space()
 
     def _rows(self, table: str, last: int = _MAX_NUMBER) -> Iterator[list[tuple[int, bytes]]]:
-        """Yield rows of a table up to number `last`, about 16 MiB at a time, unlocked in between."""
+        """Yield the rows of a table up to number `last`, about 16 MiB at a time.
+
+        The store is unlocked in between, so that it can append meanwhile.
+        """
         query = f"SELECT number, data FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
         after = -1
         while True:
@@ -310,12 +306,13 @@ class FolderStore:
         valid, entries = self._format.validate(records)
         return records[valid], entries[valid], len(records)
 
-    def _remove(self, table: str, width: int, at: int, deleted: KnownIds) -> None:
-        """Remove entries of deleted ids from a table: `width` bytes each, the id from byte `at` on."""
+    def _remove(self, table: str, width: int, id_at: int, deleted: KnownIds) -> None:
+        """Remove entries of deleted ids from a table: `width` bytes each, with the id at `id_at`."""
         for rows in self._rows(table):
             for number, data in rows:
                 entries = _byte_rows(data, width)
-                is_deleted = deleted.deleted(_words_of(entries[:, at : at + ID_BYTES].tobytes()))
+                ids = entries[:, id_at : id_at + ID_BYTES]
+                is_deleted = deleted.deleted(_words_of(ids.tobytes()))
                 if is_deleted.any():
                     remaining = entries[~is_deleted].tobytes()
                     values = {"number": number, "data": remaining, "crc": zlib.crc32(remaining)}
@@ -409,10 +406,11 @@ def _byte_rows(data: bytes, width: int) -> Records:
 
 
 def _words_of(ids: bytes) -> Words:
-    """Return ids as words (n, 2), the highest byte first."""
+    """Return ids, which follow one another, as words (n, 2), the highest byte first."""
     return np.frombuffer(ids, ">u8").reshape(-1, 2).astype(np.uint64)
 
 
 def _ids_of(words: Words) -> list[bytes]:
+    """Return the ids of words (n, 2)."""
     data = words.astype(">u8").tobytes()
-    return [data[at : at + ID_BYTES] for at in range(0, len(data), ID_BYTES)]
+    return [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]

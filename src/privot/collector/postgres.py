@@ -41,6 +41,7 @@ from privot.collector.store import (
     Records,
     Sealing,
     Statuses,
+    Store,
     StoreFull,
     StoreStopped,
     Words,
@@ -122,7 +123,7 @@ class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
     """Another server of the campaign seals its records, and will until it stops."""
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """Store of one campaign's reports in PostgreSQL.
 
     Arguments:
@@ -149,17 +150,15 @@ class PostgresStore:
 
     @property
     def count(self) -> int:
-        """See `Store`; reports that other servers have stored since the start are not counted."""
+        """Number of reports, without those that other servers have stored since the start."""
         return self._count
 
     def disk_bytes(self) -> int:
-        """See `Store`."""
         with suppress(psycopg.Error), psycopg.connect(self._address, autocommit=True) as connection:
             return int(_one(connection, "SELECT pg_total_relation_size('privot_reports')"))
         return 0
 
     def append(self, records: Records) -> Statuses:
-        """See `Store`."""
         valid, entries = self._format.validate(records)
         statuses = np.full(len(records), INVALID, np.uint8)
         with self._lock:
@@ -179,7 +178,6 @@ class PostgresStore:
             return statuses
 
     def begin_sealing(self) -> Sealing | None:
-        """See `Store`."""
         connection = self._sealing_connection()
         sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
         if sealings and sealings[-1][1] is None:  # the last sealing was interrupted
@@ -204,7 +202,6 @@ class PostgresStore:
         return Sealing(number, reports, tuple(rows for _, shards in sealings for rows in shards))
 
     def taken(self, sealing: Sealing) -> Iterator[Records]:
-        """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
             cursor.execute(
@@ -217,19 +214,17 @@ class PostgresStore:
                 yield np.frombuffer(data, np.uint8).reshape(len(rows), self._format.record_bytes)
 
     def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
-        """See `Store`."""
         self._sealing_connection().execute(
             "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
             (rows, self._campaign, sealing.number),
         )
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
-        """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction():
             lock = "SELECT pg_advisory_xact_lock(%s, %s)"
             connection.execute(lock, (_DELETE_LOCK, self._campaign))
-            uuids = [UUID(bytes=each) for each in ids or ()]
+            uuids = [UUID(bytes=report_id) for report_id in ids or ()]
             if ids is not None:
                 known = {uuid for (uuid,) in connection.execute(KNOWN, (self._campaign, uuids))}
                 unknown = [uuid for uuid in uuids if uuid not in known]
@@ -242,12 +237,10 @@ class PostgresStore:
         return count
 
     def to_erase(self) -> frozenset[bytes]:
-        """See `Store`."""
         rows = self._sealing_connection().execute(TO_ERASE, (self._campaign,))
-        return frozenset(each.bytes for (each,) in rows)
+        return frozenset(uuid.bytes for (uuid,) in rows)
 
     def finish_erasing(self, rows: list[int]) -> None:
-        """See `Store`."""
         connection = self._sealing_connection()
         with connection.transaction():
             sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
@@ -270,7 +263,6 @@ class PostgresStore:
             )
 
     def close(self) -> None:
-        """See `Store`."""
         with self._lock:
             for connection in (self._connection, self._sealer):
                 if connection is not None:
@@ -294,13 +286,13 @@ class PostgresStore:
                 connection.execute("SET LOCAL client_min_messages = warning")
                 connection.execute(TABLES)
             connection.execute(ARRIVING)
-            self._campaign = self._number(connection)
+            self._campaign = self._campaign_number(connection)
             count = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND digest <> 0"
             self._count = int(_one(connection, count, (self._campaign,)))
             self._connection = connection
         return self._connection
 
-    def _number(self, connection: psycopg.Connection) -> int:
+    def _campaign_number(self, connection: psycopg.Connection) -> int:
         """Return the campaign's number; add the campaign if it is new."""
         connection.execute(
             "INSERT INTO privot_campaigns (fingerprint, record_bytes) VALUES (%s, %s) "

@@ -1,9 +1,9 @@
 """Sealing of stored records into shards of a release, and deletion of reports.
 
-- `seal`: sealing. `write_shuffled`: a shuffler's batch, whose reports are *sealed* in another sense,
-  namely encrypted to the analyst (`privot.collector.analyst`).
-- `delete_reports` and `erase`: deletion by ids.
-- `ReleaseStorage`: where a release is, a folder or an fsspec address. `open_store` opens a store.
+- `seal` makes shards of all stored records. `write_shuffled` makes a shuffler's batch, whose reports are
+  *sealed* in another sense: they are encrypted to the analyst (`privot.collector.analyst`).
+- `delete_reports` deletes reports by their ids.
+- `ReleaseStorage` is the place of a release, a folder or an fsspec address. `open_store` opens a store.
 
 A sealing takes all records of a store and decodes them into rows. Impossible ones are written to
 `quarantine-000000.csv`. The others are sorted by id and written to Parquet shards; ids are uniform
@@ -11,10 +11,11 @@ random words, so this is a random order (`privot.randomizer.publishing`). Finall
 names all shards so far, is replaced. With a panel, each shard is of one wave, named in its metadata
 (`privot.collector.waves` has the privacy review).
 
-**Counts** of a shard's reports, if at most half of these are distinct, are written beside it. The shard
-names their hash: counts of other reports are never read (`privot.randomizer.reports.counts`). A sealing
-writes the shard before its counts, and a deletion the counts before the shard: wherever either breaks
-off, each file with a deleted report is written again, and what a kill left is removed (`_working`).
+**Counts** of a shard's reports are written beside it if at most half of the reports are distinct. The
+shard contains their hash, so that counts of other reports are never read
+(`privot.randomizer.reports.counts`). A sealing writes a shard before its counts, and a deletion the
+counts before the shard. So after an interruption at any point, each file with a deleted report is
+written again. Working copies that a killed process left are removed (`_work_folder`).
 
 **Exactly once.** The next sealing first repeats an interrupted one with the same records. The order
 depends only on the records, so the shards have the same rows and the same names, and no manifest names
@@ -77,8 +78,8 @@ from privot.randomizer.reports.rows import (
 )
 from privot.wire.report import ID_BYTES, write_batch
 
-_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28  # of a shard, at most
-_BUCKET_BYTES = 2**25  # of records in a bucket, about: it is sorted in memory
+_SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28  # maximum of a shard
+_BUCKET_BYTES = 2**25  # approximate size of a bucket's records, which are sorted in memory
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,18 @@ class Sealed:
 
 
 def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:
-    """Move all stored records into shards; return None if there are no new ones.
+    """Move all stored records into shards; return None if there are no new records.
 
     An interrupted deletion is finished first.
+
+    Raises:
+        PrivotError, OSError: if the store or the storage fails; all records then remain stored.
     """
     erase(store, storage)
     batch = store.begin_sealing()
     if batch is None:
         return None
-    with _working(storage) as work:
+    with _work_folder(storage) as work:
         num_buckets = 1 + batch.reports * campaign.format.record_bytes // _BUCKET_BYTES
         quarantine = work / "quarantine.csv"
         parts, quarantined = _write_parts(store.taken(batch), campaign, num_buckets, quarantine)
@@ -119,9 +123,9 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
             metadata = {} if panel is None else wave_metadata(panel, wave)
             for table in in_random_order(files, num_buckets, shard_rows):
                 name, counts = shard_name(len(batch.shards) + len(rows)), _counts(campaign, table)
+                shard_metadata = metadata | _hash_metadata(counts)
                 with storage.writing(name) as draft:
-                    more = metadata | _naming(counts)
-                    rows.append(write_reports(draft, [table], made_by, more))
+                    rows.append(write_reports(draft, [table], made_by, shard_metadata))
                 if counts:
                     with storage.writing(counts_name(name)) as draft:
                         draft.write_bytes(counts)
@@ -133,25 +137,25 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
 
 
 def _counts(campaign: Campaign, table: pa.Table) -> bytes:
-    """Return the counts of a shard's reports; none of waves, or where counts are of no use."""
+    """Return the counts of a shard's reports in binary form; empty if they are not written."""
     if campaign.format.panel is not None or not is_counted(campaign.randomizer):
         return b""
     counts = count(table, campaign.randomizer)
     return counts.to_bytes() if 2 * counts.distinct <= len(table) else b""
 
 
-def _naming(counts: bytes) -> dict[bytes, bytes]:
-    """Return the metadata of a shard that has these counts beside it."""
+def _hash_metadata(counts: bytes) -> dict[bytes, bytes]:
+    """Return the metadata of a shard with the hash of its counts; empty if there are none."""
     return {COUNTS_KEY: hashlib.sha256(counts).hexdigest().encode()} if counts else {}
 
 
 def _write_parts(
     pieces: Iterator[Records], campaign: Campaign, num_buckets: int, quarantine: Path
 ) -> tuple[dict[int, list[Path]], int]:
-    """Decode records; write possible reports to files with buckets by id, the others to a CSV.
+    """Decode records; write possible reports to files with buckets by id, and the others to a CSV.
 
     Returns:
-        The files, which are beside the CSV, by wave; and the number of records in the CSV.
+        Paths of the files of each wave, which are beside the CSV, and the number of records in the CSV.
     """
     parts: dict[int, list[Path]] = {}
     quarantined = 0
@@ -176,7 +180,7 @@ def _write_parts(
 
 
 def _by_wave(pieces: Iterator[Records], campaign: Campaign) -> Iterator[tuple[int, Records]]:
-    """Split records by wave; all are of wave 0 where there is no panel."""
+    """Yield each wave's number with its records; all are of wave 0 if there is no panel."""
     for records in pieces:
         waves = campaign.format.waves_of(records)
         for wave in np.unique(waves).tolist():
@@ -188,17 +192,18 @@ def write_shuffled(
 ) -> int | None:
     """Move all stored encrypted reports into one batch, in random order.
 
-    The batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`. A report is in one
-    batch only. The order is that of a keyed hash, whose key is drawn from the operating system's entropy
-    once per store, and written before any batch. So if an interruption prevents the store from recording
-    the batch, the same file is written again, byte for byte. The store keeps only sorted hashes of these
-    reports, and no order of arrival. A whole batch is in memory.
+    The first batch is the file `batch-000000.sealed`, the next one `batch-000001.sealed`. A report is in
+    one batch only. Reports are sorted by a keyed hash, whose key is drawn from the operating system's
+    entropy once per store, and written before any batch. So if an interruption prevents the store from
+    recording the batch, the same file is written again, byte for byte. Of these reports the store then
+    has only sorted ids and digests, and no order of arrival. A batch must fit in memory.
 
     Returns:
         The number of reports in the batch; None if there are fewer than the promise's people.
 
     Raises:
-        PrivotError: if damage leaves fewer than the promise's people, or the store is an older copy.
+        PrivotError: if fewer records than the promise's people are undamaged, or the store is an older
+            copy.
     """
     key = _order_key(store.folder / "order.key")
     batch = store.begin_sealing(campaign.people)
@@ -210,10 +215,10 @@ def write_shuffled(
             f"{store.folder} is damaged: {len(records):,} reports are left for a batch of "
             f"{campaign.people:,} or more, which stays closed; restore it"
         )
-    sealed = [each.tobytes() for each in records[:, PAYLOAD_AT:-CRC_BYTES]]
-    sealed.sort(key=lambda each: hashlib.blake2b(each, key=key).digest())
+    sealed = [payload.tobytes() for payload in records[:, PAYLOAD_AT:-CRC_BYTES]]
+    sealed.sort(key=lambda payload: hashlib.blake2b(payload, key=key).digest())
     content, name = write_batch(sealed), f"batch-{batch.number:06d}.sealed"
-    with _working(storage) as work:
+    with _work_folder(storage) as work:
         if name in storage.names():
             storage.fetch(name, copy := work / name)
             if copy.read_bytes() != content:
@@ -256,14 +261,14 @@ def delete_reports(
     A report is deleted when the store has durably written its **tombstone** (`Store.delete`): from then
     on it is neither counted nor sealed, and its id is refused, so that no later copy is accepted. A
     tombstone contains only the id: no content, no digest, no time. If several reports have one id, all
-    but one are forged, and all are deleted, for nothing shows which is genuine. Then each file of the
-    release is replaced by one without these reports (`erase`), and the store records that this is
+    but one are forged; all are deleted, because nothing shows which one is genuine. Then each file of
+    the release is replaced by one without these reports (`erase`), and the store records that this is
     finished. After an interruption at any point, each report is either unchanged, or deleted once
     `erase` runs again, as it does in the next deletion and in the next sealing.
 
-    **Limits.** Results that were computed from the report or published remain: a fitted model, a copy of
-    the release, a status page. They are ε-private for the report, against every reader and for ever; a
-    deletion adds nothing to this guarantee. Backups, snapshots and database logs may have old files.
+    **Limits.** What was computed from the report or published remains: a fitted model, a copy of the
+    release, a status page. These are ε-private for the report, against every reader and for ever; a
+    deletion adds nothing to this guarantee. Backups, snapshots and database logs may contain old files.
 
     **Privacy review.** Adjacency and guarantee are those of the reports: deleting is post-processing
     that depends only on ids, which are random. A comparison of the release before and after shows which
@@ -276,8 +281,7 @@ def delete_reports(
         ids: Ids of 16 bytes each; None for all reports of the campaign.
 
     Raises:
-        PrivotError: if an id is of no report; then nothing is deleted. Ids that were deleted before are
-            accepted, and not counted again.
+        PrivotError: if an id is of no report, stored or deleted before; then nothing is deleted.
     """
     count = store.delete(ids)
     erase(store, storage)
@@ -291,7 +295,7 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
         return
     rows: list[int] = []  # of each shard
     names = storage.names()
-    with _working(storage) as work:
+    with _work_folder(storage) as work:
         copy = work / "file"
         for name in names:
             if name.startswith("shard-") and name.endswith(".parquet"):
@@ -303,7 +307,7 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
                 _erase_quarantine(storage, name, copy, deleted)
         if MANIFEST in names:
             storage.fetch(MANIFEST, copy)
-            # The shards of an interrupted sealing are not named yet.
+            # The manifest does not name the shards of an interrupted sealing, which come last.
             try:
                 num_named = len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
             except (ValueError, KeyError, TypeError):
@@ -314,11 +318,14 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
 
 
 @contextmanager
-def _working(storage: ReleaseStorage) -> Iterator[Path]:
-    """Provide a folder for copies, of the only process that seals; first remove what a kill left."""
+def _work_folder(storage: ReleaseStorage) -> Iterator[Path]:
+    """Provide a folder for working copies; first remove those that a killed process left.
+
+    Only one process uses it, because only one process seals a store at a time.
+    """
     try:
-        for left in storage.drafts():
-            left.unlink()
+        for abandoned in storage.drafts():
+            abandoned.unlink()
         shutil.rmtree(storage.work, ignore_errors=True)
         storage.work.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         storage.work.mkdir(mode=0o700)
@@ -333,7 +340,7 @@ def _working(storage: ReleaseStorage) -> Iterator[Path]:
 def _erase_shard(
     storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes], has_counts: bool
 ) -> int:
-    """Remove reports from a shard, of which `copy` is a copy, and its counts; return the rows left."""
+    """Remove reports from a shard and its counts, given a local copy; return the number of rows left."""
     shard_ids = pq.read_table(copy, columns=[REPORT_ID])[REPORT_ID]
     is_deleted = pc.is_in(shard_ids, pa.array(deleted, ID_TYPE))
     if not pc.any(is_deleted).as_py():
@@ -348,7 +355,7 @@ def _erase_shard(
         counts = count(remaining, randomizer).to_bytes() if len(remaining) else b""
         with storage.writing(counts_name(name)) as draft:
             draft.write_bytes(counts)
-        metadata |= _naming(counts)
+        metadata |= _hash_metadata(counts)
     with storage.writing(name) as draft:
         return write_reports(draft, [remaining], made_by, metadata)
 
@@ -356,7 +363,7 @@ def _erase_shard(
 def _erase_quarantine(
     storage: ReleaseStorage, name: str, copy: Path, deleted: frozenset[bytes]
 ) -> None:
-    """Remove reports from a quarantine file."""
+    """Remove reports from a quarantine file, given a local copy."""
     with open(copy, newline="", encoding="utf-8") as file:
         lines = [*csv.reader(file)]
 
@@ -406,13 +413,13 @@ class FolderStorage:
 
 @dataclass(frozen=True)
 class AddressStorage:
-    """Storage of a release at an fsspec address, where a file is replaced as a whole."""
+    """Storage of a release at an fsspec address, such as `s3://bucket/path`."""
 
     address: str
 
     @property
     def work(self) -> Path:
-        """See `FolderStorage`: in the account's state folder, by the address."""
+        """See `FolderStorage`: it is in the account's state folder, and named by the address."""
         return state_folder() / f"sealing-{hashlib.sha256(self.address.encode()).hexdigest()}"
 
     def drafts(self) -> list[Path]:
@@ -444,7 +451,7 @@ class AddressStorage:
 
     @contextmanager
     def _reached(self, action: str) -> Iterator[tuple[fsspec.AbstractFileSystem, str]]:
-        """Provide the file system and the path in it; errors say which action (participle) failed."""
+        """Provide the file system and the path in it; `action` is a participle for error messages."""
         try:
             yield fsspec.core.url_to_fs(self.address)
         except (OSError, ImportError, ValueError) as error:
@@ -458,17 +465,20 @@ ReleaseStorage = FolderStorage | AddressStorage
 
 
 def storage_at(address: str) -> ReleaseStorage:
-    """Return the storage at an address: a folder for a path or `file://`, otherwise fsspec's."""
+    """Return the storage at an address: a folder for a path or `file://…`, otherwise fsspec's."""
     parts = urlsplit(address)
-    if not parts.scheme:
-        return FolderStorage(Path(address))
-    if parts.scheme == "file":
-        return FolderStorage(Path(parts.path))
+    if parts.scheme in ("", "file"):
+        return FolderStorage(Path(parts.path if parts.scheme else address))
     return AddressStorage(address.rstrip("/"))
 
 
 def release_address(address: str, release: str | None, fingerprint: str) -> str:
-    """Return the address of a campaign's shards: below `release`, if given, else in the store's folder.
+    """Return the address of a campaign's shards: in `release`, if given, else in the store's folder.
+
+    Arguments:
+        address: Address of the store, as for `open_store`.
+        release: Folder or fsspec address with a folder for each campaign.
+        fingerprint: Fingerprint of the campaign's randomizer.
 
     Raises:
         PrivotError: if `release` is None and the store is no folder.

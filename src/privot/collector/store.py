@@ -1,17 +1,17 @@
 """Records, known ids, and the protocol of stores.
 
-- A **record** is a report in binary, a row of an array of bytes (n, L); all records of a campaign have
-  one length L. `RecordFormat` describes and verifies records, and computes their ids and digests.
+- A **record** is a report in binary form, a row of an array of bytes (n, L); all records of a campaign
+  have one length L. `RecordFormat` verifies records, and computes their ids and digests.
 - `KnownIds` is the set of a store's ids and digests in memory.
 - `Store` is the protocol. **When `append` returns, its records are durable**: they survive a kill and a
   loss of power. **Sealing** moves stored records into shards of a release. If it is interrupted, however
   often, a store repeats it with the same records, so that each record ends in one shard. Ids of sealed
-  reports stay known. **Deletion** (`privot.collector.sealing`) removes all reports of an id; only the id
-  is stored, and refused with any content.
+  reports stay known. **Deletion** (`privot.collector.sealing`) removes all reports of an id. The store
+  keeps the id alone, and refuses it with any content.
 
 **Identity.** Two records are copies of one report if they have the same id and payload, and with a
-panel the same wave; these fields are all that a release contains of a report. Copies count once, other
-records under one id all count, as in `privot.collector.collecting`, which has the reason. Contents are
+panel the same wave; a release contains no other fields of a report. Copies count once, but records of
+one id with different contents all count; `privot.collector.collecting` has the reason. Contents are
 distinguished by 64 bits of SHA-256: to make a report count as a copy, an attacker has to find another
 payload with the same digest.
 """
@@ -37,7 +37,7 @@ Records = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 Statuses = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
-# First bytes of the fields of a record (`privot.wire.report`): version, fingerprint, id, time (4 bytes),
+# Positions of fields in a record (`privot.wire.report`): version (1 byte), fingerprint, id, time (4),
 # number of extensions (1), length of the payload (4), payload, CRC-32.
 ID_AT = 1 + FINGERPRINT_BYTES
 TIME_AT = ID_AT + ID_BYTES
@@ -86,19 +86,18 @@ class RecordFormat:
         hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
         return waves_of_hours(self.panel, hours)
 
-    def validate(self, records: Records) -> tuple[NDArray[np.bool_], Words]:
+    def validate(self, records: Records) -> tuple[Mask, Words]:
         """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
 
         A valid record has a correct checksum, and the example's version, fingerprint, extensions and
-        payload length. An entry is two words of the id, the highest byte first, and a digest of the
+        payload length. An entry is the id as two words, the highest byte first, and a digest of the
         record without time and checksum, with the wave if there is a panel. Stores keep entries for
-        ever. A digest is neither 0 nor 2⁶⁴ − 1.
+        ever, so the computation must not change. A digest is neither 0 nor 2⁶⁴ − 1.
         """
         valid = np.empty(len(records), np.bool_)
         entries = np.empty((len(records), 3), np.uint64)
-        records = np.ascontiguousarray(
-            records
-        )  # a batch's stand apart, and loops are compiled for rows
+        # Records of a batch are not contiguous, and `_verify` is compiled for contiguous rows.
+        records = np.ascontiguousarray(records)
         _verify(records, np.frombuffer(self.example, np.uint8), _CRC_TABLE, valid, entries)
         parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
         if self.panel is not None:
@@ -120,9 +119,10 @@ def _verify(
     valid: Mask,
     entries: Words,
 ) -> None:
-    """Compare each record with its checksum and with the example's head, and read its id.
+    """Write to `valid` (n,) whether each record has the right checksum and the example's head.
 
-    The outcome is written to `valid` (n,), and the id to the first two words of `entries` (n, 3).
+    The record's id is written to the first two words of its row of `entries` (n, 3). `table` is that of
+    `_crc_table`.
     """
     end = records.shape[1] - CRC_BYTES
     for row in range(records.shape[0]):
@@ -146,18 +146,19 @@ def _verify(
             entries[row, word] = value
 
 
-NEW, DUPLICATE, DELETED, INVALID = 0, 1, 2, 255
-TOMBSTONE = np.uint64(2**64 - 1)  # in place of a digest, in tables of ids alone
+NEW, DUPLICATE, DELETED, INVALID = 0, 1, 2, 255  # statuses of records
+TOMBSTONE = np.uint64(2**64 - 1)  # in place of the digest, in tables of ids alone
 _MIN_CAPACITY = 2**12
 
 
 class KnownIds:
     """Hash table of a store's reports: ids and digests of contents, 24 bytes an entry.
 
-    An id may have several digests (all but one forged), and each counts. The table uses open addressing:
-    the place of an entry is a hash of id and digest, or the next free place. It is at most three
-    quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The hash is keyed by
-    random words of the process, because senders could otherwise choose ids and contents that collide.
+    An id may have several digests (all but one forged), and each counts. The table uses open addressing
+    with linear probing: the place of an entry is a hash of id and digest, or the next free place. It is
+    at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The hash
+    is keyed by random words of the process, because senders could otherwise choose entries that
+    collide.
 
     **Deleted ids** are in a separate table, hashed by the id alone, and are looked up first, since a
     deleted id is refused with any content. (If the first table were hashed by the id alone, many
@@ -168,7 +169,7 @@ class KnownIds:
     """
 
     def __init__(self, expected: int = 0) -> None:
-        # Odd, for the hash multiplies by them.
+        # Odd, so that multiplication by them loses no bits.
         self._key = np.array([secrets.randbits(64) | 1 for _ in range(2)], np.uint64)
         self._table = np.zeros((_capacity(expected), 3), np.uint64)
         self._deleted = np.zeros((1, 3), np.uint64)
@@ -197,7 +198,7 @@ class KnownIds:
 
     def ids(self) -> Words:
         """Return the distinct ids of all reports as words (n, 2), in arbitrary order."""
-        return _ids_in(self._set_of(self._table[self._table[:, 2] != 0, :2]))
+        return _ids_in(self._set_of(_ids_in(self._table)))
 
     def reports(self, ids: Words) -> NDArray[np.int64]:
         """Return the number of reports (n,) of each id (n, 2), forged ones included."""
@@ -236,11 +237,12 @@ class KnownIds:
 
 
 def _capacity(count: int) -> int:
-    """Return the number of places for so many entries: a power of two, at most three quarters full."""
+    """Return the size of a table for `count` entries: a power of two, at most three quarters full."""
     return max(_MIN_CAPACITY, 1 << (count * 4 // 3).bit_length())
 
 
 def _ids_in(table: Words) -> Words:
+    """Return the ids (n, 2) of the entries of a table."""
     return table[table[:, 2] != 0, :2]
 
 
@@ -250,8 +252,9 @@ def _place(
 ) -> np.uint64:
     """Return the place of an entry, or the free one that it would take.
 
-    Multiplications and shifts by about half a word mix the id's two words and the digest, so that each
-    of their bits changes the low bits, which are the place; the last factor is 2⁶⁴ / golden ratio.
+    Multiplications by odd words, and shifts by about half a word, mix the id and the digest, so that
+    each of their bits changes the low bits, which are the place. The last factor is 2⁶⁴ / golden ratio
+    (Fibonacci hashing).
     """
     mask = np.uint64(table.shape[0] - 1)
     mixed = (digest ^ key[1]) * key[0]
@@ -332,7 +335,7 @@ class StoreStopped(PrivotError):  # noqa: N818 (a state, not a fault)
 
 
 def shards_missing(found: int, made: int) -> PrivotError:
-    """Return the error of an erasure while shards are missing that may contain deleted reports."""
+    """Return the error of an erasure that misses shards, which may contain deleted reports."""
     return PrivotError(
         f"the release has {found} shards and the store made {made}, so deleted reports may be in those "
         "that are missing: give --release as `privot serve` has it"
@@ -373,16 +376,16 @@ class Store(Protocol):
         """
 
     def begin_sealing(self) -> Sealing | None:
-        """Begin a sealing of all unsealed records, or repeat an interrupted one; None if no record."""
+        """Begin a sealing of all unsealed records (None if none), or repeat an interrupted one."""
 
     def taken(self, sealing: Sealing) -> Iterator[Records]:
-        """Yield the records of a begun sealing, piece by piece."""
+        """Yield the records of a sealing that has begun, in arrays (n, L)."""
 
     def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
         """Record that the sealing's records are in new durable shards with `rows` rows each."""
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
-        """Delete the reports of these ids durably, or all reports if None; return their number.
+        """Delete the reports of ids (16 bytes each) durably, or all if None; return their number.
 
         Raises:
             PrivotError: if no report, stored or deleted, has one of the ids; then nothing is deleted.
@@ -392,7 +395,7 @@ class Store(Protocol):
         """Return ids of deleted reports that files of the release may still contain."""
 
     def finish_erasing(self, rows: list[int]) -> None:
-        """Record that no file of the release contains deleted reports; shards now have `rows` rows."""
+        """Record that no file of the release contains deleted reports, and the rows of each shard."""
 
     def close(self) -> None:
         """Close files and connections."""

@@ -1,17 +1,18 @@
-"""Waves of a panel among collected reports: shards of each wave.
+"""Waves of collected reports: the wave of a report by its hour, and shards of one wave each.
 
-A report contains its time, rounded down to an hour, which determines its wave if all waves begin at
-full hours. A collector's release contains all waves, and **each of its shards has the reports of one
-wave**. The Parquet metadata of a shard (`privot.wave`) state the panel and the wave. Otherwise it is an
-ordinary release.
+A report contains its time, rounded down to an hour, which determines its wave if all waves of the panel
+begin at full hours. A collector's release contains all waves, and **each of its shards has the reports
+of one wave**. The Parquet metadata of a shard (key `privot.wave`) contain the panel and the wave's
+number. Otherwise it is an ordinary release.
 
 **Privacy review.** Post-processing of reports, by whoever received them: adjacency and Δ are those of a
 report. A release stores no times; the wave of a shard is a function of the hour of its reports, and
-coarser. Whoever knows the ids of persons can compute who was due in a wave: each of the N persons is due
-once in w waves, so a report of the wave comes from one of about N/w; if only one person is due, the
-wave identifies them (the report is still ε-private). Two reports of one person have different ids, are
-in random order in the shards of their waves, and are linked only by wave mod w, which many persons
-share. No report names a person, and no code here searches for two reports of one person.
+coarser. Whoever knows the ids of persons can compute who was due in a wave. In a panel of N persons,
+each of whom is due once in w waves, a report of the wave comes from one of about N/w persons; if only
+one person is due, the wave identifies them (the report is still ε-private). Two reports of one person
+have different ids, are in random order in the shards of their waves, and are linked only by the number
+of the wave mod w, which many persons share. No report names a person, and no code here searches for two
+reports of one person.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _WAVE_KEY = b"privot.wave"
 
 
 def require_whole_hours(panel: Panel) -> None:
-    """Refuse a panel whose waves do not begin at full hours: the hour of a report is its wave."""
+    """Raise PrivotError unless all waves of a panel begin at full hours."""
     if panel.start % TIME_STEP or panel.length % TIME_STEP:
         raise PrivotError(
             f"panel {panel.name!r} has waves that begin within an hour, and reports state the hour: let "
@@ -56,11 +57,11 @@ def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
 
 
 class SealedWaves(NamedTuple):
-    """Shards of each wave of a collector's release.
+    """Shards of a collector's release, by wave.
 
     Arguments:
         panel: The panel in which people reported.
-        shards: Files of each wave, by the wave's number.
+        shards: Paths of the shards of each wave, by the wave's number.
     """
 
     panel: Panel
@@ -71,7 +72,7 @@ def sealed_waves(path: Path) -> SealedWaves | None:
     """Return the waves of a release's shards; None if it was sealed without a panel.
 
     Raises:
-        PrivotError: if shards are of several panels, or some of none.
+        PrivotError: if a shard cannot be read, or shards are of several panels, or only some of one.
     """
     if not path.is_dir() or not is_release(path):
         return None
