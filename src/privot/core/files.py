@@ -13,8 +13,8 @@ whatever permissions the draft has.
 
 1. An output that exists is refused; with `force` it is replaced once the new one is complete. An empty
    folder counts as absent.
-2. An output must not be an input, even with `force`: not through links, not inside of a folder that is
-   read, nor as a folder that contains an input.
+2. An output must not overlap an input, even with `force`: it must not be an input, contain one, or lie
+   in one, through links or directly.
 3. A folder is replaced only if all its files match the names of such an output, so that no home folder
    is deleted by mistake. A file does not replace a folder, nor a folder a file.
 4. The parent folder exists and is writable; the suffix determines the format.
@@ -130,7 +130,7 @@ def _previous(path: Path) -> Path:
 
 
 def create(draft: Path, *, secret: bool) -> int:
-    """Create an empty file, for its owner alone if `secret`, and return its permission bits."""
+    """Create an empty file, readable by its owner alone if `secret`; return its permission bits."""
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
@@ -178,7 +178,7 @@ def write_json(path: Path, fields: Any) -> None:
 
 @contextmanager
 def writing_json(path: Path, fields: Any) -> Iterator[None]:
-    """Write a draft of a JSON file, run the block, then rename: without room, the block does not run."""
+    """Replace a JSON file after the block; if the disk is full, raise PrivotError before the block."""
     with replacing_file(path, secret=True) as draft:
         draft.write_text(_json_text(fields), encoding="utf-8")
         flush(draft)
@@ -191,20 +191,22 @@ def _json_text(fields: Any) -> str:
 
 
 def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
-    """Open a file, made for its owner alone if missing; lock it against other threads and processes.
+    """Open a file and lock it against other threads and processes.
+
+    A missing file is created, readable by its owner alone.
 
     Arguments:
         path: The file, on a local disk.
-        flags: Flags of `os.open`, beside those for reading and writing.
-        busy: Message of the error if it is locked already; None to wait instead.
+        flags: Further flags of `os.open`.
+        busy: Message of the error if the file is locked already; None to wait for the lock.
 
     Raises:
         OSError: if the file cannot be opened.
         PrivotError: if it cannot be locked.
     """
     if fcntl is None:
-        raise PrivotError("this system has no file locks that ledgers and tickets know: use POSIX")
-    # `flock` excludes threads, too, if each opens the file itself.
+        raise PrivotError("this system has no file locks, which ledgers need: use Linux or macOS")
+    # `flock` excludes other threads, too, if every thread opens the file itself.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
@@ -285,7 +287,7 @@ def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
     draft = beside(real)
     try:
-        create(draft, secret=True)  # no query covers permissions, quotas, disks and long names
+        create(draft, secret=True)  # only an attempt tests permissions, quota, disk and long names
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -309,7 +311,7 @@ def _exists(path: Path) -> PrivotError:
 
 
 def state_folder() -> Path:
-    """Return the path of the state folder, without making it."""
+    """Return the path of the state folder, which may not exist."""
     if given := os.environ.get("PRIVOT_STATE_DIR"):
         return Path(given).absolute()
     try:
@@ -323,7 +325,7 @@ def state_folder() -> Path:
 
 @contextmanager
 def holding_state() -> Iterator[Path]:
-    """Yield the state folder, locked against other threads and processes."""
+    """Create the state folder if needed, lock it against other threads and processes, and yield it."""
     folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
@@ -342,7 +344,11 @@ def holding_state() -> Iterator[Path]:
 
 
 def secret_key() -> bytes:
-    """Return the 32-byte key of this account's digests; make it on first use."""
+    """Return the 32-byte key of this account's digests, created on first use.
+
+    Raises:
+        PrivotError: if the key was lost or damaged, or other users may read it.
+    """
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
@@ -362,7 +368,7 @@ def secret_key() -> bytes:
 
 
 def _require_private(path: Path, forbidden: int, access: str, remedy: str) -> None:
-    """Refuse a path that gives others `forbidden` permission bits: those to `access` it."""
+    """Raise PrivotError if others have a permission bit of `forbidden`, which allows `access`."""
     if path.stat().st_mode & forbidden:
         raise PrivotError(
             f"{path} may be {access} by others: if none of them has done so, `chmod {remedy} {path}`"
