@@ -153,9 +153,9 @@ def hold_count(owner: object, name: str, most: int, why: str = "", least: int = 
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
-    """Return an integer of Python or NumPy as one of Python, which cannot overflow.
+    """Return an integer of Python or NumPy, from `least` to `most`, as one of Python.
 
-    Raises PrivotError, also for 2.0 and True, unless it is from `least` to `most`, a limit due to `why`.
+    Raises PrivotError for other numbers, 2.0 and True; `why` explains the limit.
 
     >>> import numpy as np
     >>> require_count("draws", np.int64(3), 10)

@@ -276,12 +276,10 @@ def claim_folder(
 def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Raise PrivotError if an output overlaps an input, or its folder is not writable."""
     if path.name in ("", ".."):
-        raise PrivotError(f"-o {path} names nothing of its own: give a file or folder to write")
+        raise PrivotError(f"-o {path} has no name: give a file or folder to write")
     for source in inputs:
         if _overlap(path, source):
-            raise PrivotError(
-                f"{path} is, holds, or lies in what is read, {source}: give -o another place"
-            )
+            raise PrivotError(f"{path} overlaps the input {source}: give -o another place")
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
@@ -354,8 +352,8 @@ def secret_key() -> bytes:
         if not path.exists():
             if any((folder / "accounts").iterdir()) or any((folder / "pipes").glob("*")):
                 raise PrivotError(
-                    f"{path} is gone, and with another nothing is found again: restore it, or move "
-                    f"{folder} away, and with it all that is known of earlier runs"
+                    f"{path} is gone, and a new key would not find earlier accounts: restore it, "
+                    f"or move {folder} away, with all accounts"
                 )
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))

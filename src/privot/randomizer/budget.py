@@ -200,8 +200,8 @@ def split_guarantee(
             guarantee = mechanism.guarantee(column.domain)
             if not isinstance(guarantee, PureDP):
                 raise PrivotError(
-                    f"mechanism {mechanism.kind!r} of column {name!r} spends δ and is not Gaussian, "
-                    "whose shares alone add up: report the column by another"
+                    f"mechanism {mechanism.kind!r} of column {name!r} spends δ, which only Gaussian "
+                    "mechanisms share with other columns: report the column by another"
                 )
             losses.append(guarantee.epsilon)
         else:
@@ -300,7 +300,7 @@ def _calibrate_joint(
     """Return the joint report of the `coded` columns, and mechanisms of all others."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
-        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)  # rounded down, as above
+        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)  # rounded down
     elif mechanism is not None:
         raise PrivotError(
             f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "

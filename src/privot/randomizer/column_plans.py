@@ -167,22 +167,17 @@ def _compare(kind: str, way: Way, goal: float, epsilon: float, people: int) -> P
     if expected is None:
         return None
 
-    def at_epsilon(log_epsilon: float) -> float:
-        reached = _if_possible(way, math.exp(log_epsilon), people)
+    def error_at_epsilon(epsilon: float) -> float:
+        reached = _if_possible(way, epsilon, people)
         return math.inf if reached is None else reached.error
 
-    def at_people(log_people: float) -> float:
-        return way(epsilon, max(1, round(math.exp(log_people)))).error
+    def error_of_people(people: float) -> float:
+        return way(epsilon, max(1, round(people))).error
 
-    same_epsilon = _bisect(at_epsilon, goal, math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON))
-    same_people = _bisect(at_people, goal, 0, math.log(MOST_PEOPLE))
-    return PlannedReport(
-        kind,
-        expected.error,
-        expected.accuracy,
-        None if same_epsilon is None else math.exp(same_epsilon),
-        None if same_people is None else math.ceil(math.exp(same_people)),
-    )
+    same_epsilon = _bisect(error_at_epsilon, goal, _LEAST_EPSILON, LARGEST_EPSILON)
+    same_people = _bisect(error_of_people, goal, 1, MOST_PEOPLE)
+    same_people = None if same_people is None else math.ceil(same_people)
+    return PlannedReport(kind, expected.error, expected.accuracy, same_epsilon, same_people)
 
 
 def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
@@ -193,14 +188,17 @@ def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
         return None
 
 
-def _bisect(error: Callable[[float], float], goal: float, low: float, high: float) -> float | None:
-    """Return the argument from `low` to `high` at which a decreasing error reaches the goal, or None."""
-    if not error(high) <= goal:  # the error may be NaN
+def _bisect(
+    error: Callable[[float], float], goal: float, least: float, most: float
+) -> float | None:
+    """Return the argument from `least` to `most` at which a falling error reaches the goal, or None."""
+    low, high = math.log(least), math.log(most)
+    if not error(math.exp(high)) <= goal:  # the error may be NaN
         return None
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if error(middle) <= goal else (middle, high)
-    return high
+        low, high = (low, middle) if error(math.exp(middle)) <= goal else (middle, high)
+    return math.exp(high)
 
 
 def ways_of_places(column: Column, delta: float, *, alone: bool) -> dict[str, Way]:

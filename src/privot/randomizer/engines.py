@@ -33,7 +33,7 @@ folder. But the key would pass through the engine, and would reveal all records 
 
 References:
     Armbrust et al., *Delta Lake: high-performance ACID table storage over cloud object stores* (2020),
-    for tasks that write files, of which a log names those that count.
+    for tasks that write files, and a log that names the valid ones.
 """
 
 import json
@@ -173,8 +173,8 @@ class EngineRun:
         """Commit the receipts, if given, and publish the parts that were committed.
 
         Raises:
-            PrivotError: as `commit`; and if a part is missing, the output exists, or the disk is full.
-                The parts then stay.
+            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full. Then
+                the parts stay.
         """
         if receipts is not None:
             self.commit(receipts)

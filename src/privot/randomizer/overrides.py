@@ -13,7 +13,6 @@ knowledge or from a model of other people's reports, which is post-processing of
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
@@ -132,5 +131,5 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
     # With split columns, amplification is computed for the worst reports of their ε, so ε₀ stays.
     promise = shuffled_promise(randomizer.schema)
     if promise is not None and not randomizer.mechanisms:
-        return cast(Randomizer, most_accurate_shuffled(promise, weighted))
+        return most_accurate_shuffled(promise, weighted)
     return weighted(joint.epsilon)

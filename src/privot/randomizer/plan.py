@@ -4,9 +4,8 @@ A plan has one part for all columns that are reported as codes, and one for each
 as a point: a number, a place, a long vector or an image (`privot.randomizer.column_plans`).
 
 **Columns of codes.** By default, a report has a random form, that is a set of columns, of one of several
-lengths; `privot.randomizer.information` computes the errors. They are compared with reports of k of m
-columns drawn uniformly, of which a share $k(k−1)/(m(m−1))$ contains a given pair. With k = 1 only
-marginals can be learned.
+lengths; `privot.randomizer.information` computes the errors. They are compared with the errors of
+reports of k columns drawn uniformly. With k = 1 only marginals can be learned.
 
 **Uniform tables are the worst case**, so the plan makes no assumption about the population. For a given
 number of reports, the variance of the estimate in a cell is a linear function of the pair's true table

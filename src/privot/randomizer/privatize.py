@@ -11,17 +11,16 @@ written and, as far as the system can tell, read. The parts are found again by a
 randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new run
 with the same records is refused, and `--resume` sends the same reports in the same order.
 
-**Privacy review.** `privot.randomizer.randomizer` states adjacency, Δ and who sees what. In addition:
+**Privacy review.** Adjacency, Δ and recipients are as in `privot.randomizer.randomizer`. In addition:
 *Order*: a release has as many rows as there are records, in random order. *Refused records*: every batch
 is validated before its reports are drawn, but earlier batches were privatized already. Their reports are
 deleted and not published, so readers of the output learn only that there is none. *Killed runs* leave
 parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave parts in
 the order of the records, under a name that is a keyed hash of the raw records and appears in messages;
 without the account's key, nobody can test which records have this hash. Parts and key are readable by
-the owner of the records only, and the parts are deleted when all reports were sent. Reports that a
-reader loses are lost: privatizing again would spend a second budget. *Counts* of values outside their
-bounds are exact functions of raw records; they are returned to the caller and not written anywhere.
-Every thread has its own random stream from the operating system.
+the owner of the records only, and the parts are deleted when all reports were sent. *Counts* of values
+outside their bounds are exact functions of raw records; they are returned to the caller and not written
+anywhere. Every thread has its own random stream from the operating system.
 """
 
 import os
@@ -212,7 +211,7 @@ def make_parts(
     write = write or partial(write_buckets, buckets=parts.buckets)
     with closing(privatized()) as reports_by_part:
         for part, group in groupby(reports_by_part, lambda pair: pair[0]):
-            parts.publish(part, partial(write, pieces=(reports for _, reports in group)))
+            parts.store(part, partial(write, pieces=(reports for _, reports in group)))
     return NewReports(num_new, dict(outside))
 
 
@@ -329,9 +328,9 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
         discard(folder)
     if folder.exists():
         raise PrivotError(
-            f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
-            "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
-            "report was read has then spent the budget twice"
+            f"reports of these records are stored in {folder}, and the reader of a pipe may have some: "
+            "send the same again with -o - --resume; to noise afresh, --discard them, but people whose "
+            "report was read then spend their budget twice"
         )
 
 

@@ -154,11 +154,11 @@ class Parts:
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
 
-    def publish(self, number: int, write: Callable[[Path], int]) -> int:
-        """Write a part by `write`, which writes a draft and returns its number of rows; return that."""
+    def store(self, number: int, write: Callable[[Path], int]) -> int:
+        """Write a draft of a part by `write`, and link it to its name; return the result of `write`."""
         path = self.path(number)
         try:
-            return _publish(path, write)
+            return _store(path, write)
         except FileExistsError:
             raise PrivotError(
                 f"{path} was written by another run at the same time, so these reports were thrown "
@@ -169,7 +169,7 @@ class Parts:
         """Store the receipts of the parts that belong to the release, unless receipts are stored."""
         with suppress(FileExistsError):
             text = json.dumps(receipts)
-            _publish(self.folder / _COMMITTED, lambda draft: draft.write_text(text))
+            _store(self.folder / _COMMITTED, lambda draft: draft.write_text(text))
 
     def committed(self) -> list[dict[str, Any]] | None:
         """Return the stored receipts, or None, in which case all parts belong to the release."""
@@ -186,7 +186,7 @@ class Parts:
         return [self.path(number) for number in numbers]
 
 
-def _publish(path: Path, write: Callable[[Path], int]) -> int:
+def _store(path: Path, write: Callable[[Path], int]) -> int:
     """Write and flush a draft, and link it to `path`; return the result of `write`.
 
     Raises:

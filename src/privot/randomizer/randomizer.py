@@ -135,11 +135,11 @@ class Randomizer(Summarized):
                 )
             return randomizer
 
-        if promise is None:
-            return cast(Self, calibrate_locally(cast(float, epsilon), delta))
-        if promise.where == "local":
-            return cast(Self, calibrate_locally(promise.epsilon, promise.delta))
-        return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+        if promise is not None and promise.where == "shuffled":
+            return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+        if promise is not None:
+            epsilon, delta = promise.epsilon, promise.delta
+        return cast(Self, calibrate_locally(cast(float, epsilon), delta))
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
@@ -173,8 +173,8 @@ class Randomizer(Summarized):
         """Overlap of least amplification among all reports of this ε."""
         if self.delta:
             raise PrivotError(
-                f"delta is {self.delta!r}: reports that spend δ by themselves are not amplified by "
-                "shuffling; use mechanisms that need none"
+                f"delta is {self.delta!r}: reports that spend δ are not amplified by shuffling; use "
+                "mechanisms that need none"
             )
         return ReportLaw.worst(self.guarantee.epsilon)
 
@@ -244,10 +244,7 @@ class Randomizer(Summarized):
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
-        draws = [
-            {"column": split.name, "draw": split.mechanism.program(split.column)}
-            for split in splits
-        ]
+        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
         if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
@@ -259,7 +256,9 @@ class Randomizer(Summarized):
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(json.loads(json.dumps(program)))  # as it is read back from JSON
+        return dict(
+            json.loads(json.dumps(program))
+        )  # with lists for tuples, as `from_json` reads it
 
     @property
     def fingerprint(self) -> str:
@@ -321,7 +320,7 @@ class Randomizer(Summarized):
         return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
 
     def reports_in_order(self, data: Any) -> pa.Table:
-        """Return new reports in the order of their records; the caller puts them in random order."""
+        """Draw reports in the order of their records, which is **not private**."""
         table = as_table(data)
         self.schema.check_table(table)
         # All columns are encoded before any draw, because encoding may refuse values.
@@ -360,7 +359,7 @@ class Randomizer(Summarized):
         if self.splits:
             reported = np.sum([split.reported(table) for split in self.splits.values()], axis=0)
             expected = self.num_reported
-            yield reported != expected, f"it does not hold {expected} columns of those split"
+            yield reported != expected, f"it does not have {expected} of the split columns"
 
     def to_json(self) -> str:
         """Return the canonical JSON with guarantee and fingerprint, or the JSON that was read."""
@@ -544,7 +543,7 @@ class Release(Reports):
     def joint_answers(self) -> JointAnswers:
         """Joint reports of all people; raises PrivotError if there are none."""
         if self.randomizer.joint is None:
-            raise PrivotError("the release holds no joint reports: read its columns' reports")
+            raise PrivotError("the release has no joint reports: read its columns' reports")
         return self.randomizer.joint.read(self.table)
 
     def save(self, path: str | Path) -> None:

@@ -24,9 +24,6 @@ ledger is created.
 would be identified by its report id. The ledger counts ε₀ of each report, which is an upper bound,
 because a device cannot check that the shuffler is honest and the batch is large.
 
-*Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
-together; `Limit` describes how a wrong clock affects it.
-
 **Privacy review.** Adjacency: one person's whole sequences of values. The file is on the device only. It
 contains times and reports, which may leave the device, but no value. Refusals depend on clock, panel and
 earlier draws, never on a value; a record that cannot be used is refused before any draw.

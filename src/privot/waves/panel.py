@@ -133,10 +133,9 @@ class Panel:
             raise PrivotError(f"panel {self.name!r} has no last wave: use `next_wave`")
         return list(range(self.slot(person), self.waves, self.window))
 
-    def most_reports(self, waves: int | None = None) -> int | None:
-        """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""
-        count = self.waves if waves is None else waves
-        return None if count is None else -(-count // self.window)
+    def most_reports(self) -> int | None:
+        """Return ⌈T/w⌉, the maximum number of a person's reports; None for a panel without end."""
+        return None if self.waves is None else -(-self.waves // self.window)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -148,11 +147,7 @@ class Panel:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            PrivotError: if the text is no panel, or has another format.
-        """
+        """Read the JSON of `to_json`; raise PrivotError if it is no panel, or has another format."""
         try:
             values = json.loads(text)
         except ValueError:
@@ -211,12 +206,8 @@ class PanelGuarantee:
         return self.report.times(-(-self.waves // self.window))
 
     def __str__(self) -> str:
-        whole_course = self.in_all
-        total = (
-            "without bound for ever"
-            if whole_course is None
-            else f"{whole_course.losses_text()} over {self.waves}"
-        )
+        in_all = self.in_all
+        total = f"{in_all.losses_text()} over {self.waves}" if in_all else "without bound for ever"
         return (
             f"{self.report.losses_text()} in any {self.window} consecutive waves, {total}, "
             f"{self.report.neighboring}, per {self.report.unit}, for any values"
@@ -224,19 +215,17 @@ class PanelGuarantee:
 
     def describe(self) -> str:
         """Return the guarantee as plain sentences."""
-        unit, whole_course = self.report.unit, self.in_all
+        unit, in_all = self.report.unit, self.in_all
         batch = " Each wave is a batch." if isinstance(self.report, DistributedDP) else ""
-        total = (
-            "The waves have no end, and what all of them together tell has no bound."
-            if whole_course is None
-            else f"All {self.waves} waves together promise {whole_course.losses_text()}."
-        )
+        total = "The waves have no end, and all of them together have no bound."
+        if in_all:
+            total = f"All {self.waves} waves together promise {in_all.losses_text()}."
         return (
-            f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that "
-            f"public coins chose, whatever their values are and however those change.{batch} Everything "
-            f"that a {unit} reports in any {self.window} consecutive waves together: "
-            f"{self.report.describe()} {total} Two sequences of values are compared as wholes: nothing "
-            "is assumed of how values of one week tell those of another."
+            f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that a "
+            f"public hash determines, whatever their values are and however they change.{batch} "
+            f"Everything that a {unit} reports in any {self.window} consecutive waves together: "
+            f"{self.report.describe()} {total} Two whole sequences of values are compared, so no "
+            "assumption is made about how values change over time."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -246,7 +235,7 @@ class PanelGuarantee:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+        """Create a guarantee from the plain values of `to_dict`."""
         report, composed = guarantee_from_dict(values["report"]), values["composed"]
         composed = composed and guarantee_from_dict(composed)
         return cls(report, values["window"], values["waves"], composed)

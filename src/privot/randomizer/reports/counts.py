@@ -62,6 +62,7 @@ from privot.randomizer.reports.rows import (
     counts_name,
     distinct_ids,
     distinct_rows,
+    grouped,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
@@ -171,7 +172,17 @@ class Counts(Reports):
             PrivotError: for counts of several randomizers or of shuffled batches, or that share reports.
         """
         for other in others:
-            _require_addable(self.randomizer, other.randomizer, f"{self.source} and {other.source}")
+            sources = f"{self.source} and {other.source}"
+            if self.randomizer.to_json() != other.randomizer.to_json():
+                raise PrivotError(
+                    f"{sources} are of two randomizers: merge counts of one, and give `fit` those of "
+                    "several"
+                )
+            if shuffled_promise(self.schema) is not None:
+                raise PrivotError(
+                    f"{sources} are of shuffled reports, and ε is of a batch: count each batch by "
+                    "itself, from one table or its file, and give `fit` all of them"
+                )
         require_disjoint((self, *others))
         return added([self, *others])
 
@@ -281,19 +292,6 @@ def is_counts(path: str | Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(14) == _MAGIC[:14]
-
-
-def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> None:
-    """Raise PrivotError if counts of two sources cannot be added up."""
-    if first.to_json() != second.to_json():
-        raise PrivotError(
-            f"{sources} are of two randomizers: merge counts of one, and give `fit` those of several"
-        )
-    if shuffled_promise(first.schema) is not None:
-        raise PrivotError(
-            f"{sources} are of shuffled reports, and ε is of a batch: count each batch by itself, from "
-            "one table or its file, and give `fit` all of them"
-        )
 
 
 def require_disjoint(parts: Sequence[Counts]) -> None:
@@ -416,9 +414,8 @@ class CountPlan:
             masks.append(mask)
         reported = np.stack(masks, axis=1)
         places, ranks = distinct_rows(reported)
-        for rank, place in enumerate(places):
-            rows = ranks == rank
-            key = tuple(np.flatnonzero(reported[place]).tolist())
+        for rank, rows in grouped(ranks):
+            key = tuple(np.flatnonzero(reported[places[rank]]).tolist())
             yield key, np.hstack([answers[column][rows] for column in key])
 
     def forms(self, key: Key) -> list[Form]:
@@ -456,14 +453,11 @@ class CountPlan:
 
 def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
     """Yield the sets of cells on each sheet, with the key."""
-    reports_per_sheet = np.bincount(answers.sheets)
-    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
-    sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
-    order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
-    for sheet, reports in enumerate(np.split(order, ends)):
-        if len(reports):
-            places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
-            yield (sheet,), answers.cells[places]
+    for sheet, rows in grouped(answers.sheets):
+        yield (
+            (sheet,),
+            answers.cells[answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])],
+        )
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path

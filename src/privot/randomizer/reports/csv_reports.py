@@ -25,11 +25,7 @@ _BLOCK_BYTES = 2**24
 
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
-    """Write reports as CSV, compressed by gzip if `zipped`, and return their number.
-
-    Raises:
-        PrivotError: if there are no reports.
-    """
+    """Write reports as CSV, by gzip if `zipped`; return their number, or raise PrivotError for none."""
     rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
     if not rows:
         raise PrivotError("there are no rows: give at least one record")

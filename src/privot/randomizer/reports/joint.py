@@ -13,9 +13,8 @@ codings. V is the least common multiple of these numbers, so all codings of a co
 frequent. A form in a view is a **sheet**, of number form · V + view; its cells are the product of its
 questions' alphabets in C order.
 
-Reports of k columns identify k-way marginals. If k of m columns are drawn uniformly, a share
-$k(k−1)/(m(m−1))$ of the reports has a given pair; larger k spread the same ε over more cells. (On a
-census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
+Reports of k columns identify k-way marginals; a larger k spreads the same ε over more cells.
+`privot.randomizer.information` chooses the forms.
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two cells,
 hence for any two records *given the sheet*: every sheet spends the whole ε. The sheet is drawn
@@ -48,7 +47,7 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers import uniforms_below
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import percent_at_most
-from privot.randomizer.reports.rows import one_array
+from privot.randomizer.reports.rows import grouped, one_array
 from privot.schema.domains import Array
 
 # With more cells, reports would be long, and tables could not be estimated.
@@ -411,13 +410,9 @@ class JointReport:
         truth = self.design.cell(sheets, codes)
         offsets = np.concatenate([[0], np.cumsum(self.widths[sheets])])
         cells = np.empty(offsets[-1], np.int32)
-        # Records whose sheets have the same number of cells are randomized together.
-        num_cells = self.design.num_cells[sheets]
-        order = np.argsort((num_cells - 1).astype(np.uint16), kind="stable")  # a radix sort
-        starts = np.flatnonzero(np.diff(num_cells[order], prepend=-1))
-        for group in np.split(order, starts[1:]):
-            sets = self.mechanism(int(num_cells[group[0]])).privatize(truth[group])
-            cells[offsets[group][:, None] + np.arange(sets.shape[1])] = sets
+        for size, rows in grouped(self.design.num_cells[sheets]):
+            sets = self.mechanism(size).privatize(truth[rows])
+            cells[offsets[rows][:, None] + np.arange(sets.shape[1])] = sets
         return JointAnswers(sheets, offsets, cells)
 
     def probability_cells(
@@ -444,11 +439,10 @@ class JointReport:
 
     def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, SubsetSelection, Cells]]:
         """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
-        num_cells = self.design.num_cells[answers.sheets]
-        for size in np.unique(num_cells):
-            rows, mechanism = np.flatnonzero(num_cells == size), self.mechanism(int(size))
-            width = np.arange(mechanism.subset_size)
-            yield rows, mechanism, answers.cells[answers.offsets[rows][:, None] + width]
+        for size, rows in grouped(self.design.num_cells[answers.sheets]):
+            mechanism = self.mechanism(size)
+            places = answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)
+            yield rows, mechanism, answers.cells[places]
 
     @property
     def types(self) -> dict[str, pa.DataType]:

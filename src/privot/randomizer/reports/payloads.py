@@ -19,7 +19,7 @@ from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import JointAnswers
-from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID
+from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, grouped
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MAX_PAYLOAD, Report, WireError
 
@@ -72,7 +72,11 @@ class Payloads:
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
         """Return the result of `read` for payloads (n, width) of reports with ids (n, 16)."""
-        columns, malformed = self._columns(payloads)
+        joint_bytes = self._joint_part.num_bytes
+        columns, malformed = self._read_split(payloads[:, joint_bytes:])
+        if joint_bytes:
+            joint, wrong = self._read_joint(payloads[:, :joint_bytes])
+            columns, malformed = columns | joint, malformed | wrong
         buffers = [None, pa.py_buffer(ids.tobytes())]
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), buffers)
         rows = pa.table(columns).select(list(self.randomizer.types))
@@ -89,15 +93,6 @@ class Payloads:
             return f"its payload has {len(report.payload)} bytes, not {self.width}"
         return None
 
-    def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
-        """Return a release's columns, and a mask (n,) of payloads that no device writes."""
-        joint_bytes = self._joint_part.num_bytes
-        columns, malformed = self._read_split(payloads[:, joint_bytes:])
-        if joint_bytes:
-            joint, wrong = self._read_joint(payloads[:, :joint_bytes])
-            columns, malformed = columns | joint, malformed | wrong
-        return columns, malformed
-
     def _read_joint(self, data: Bytes) -> tuple[dict[str, pa.Array], Mask]:
         """Return the joint report's columns, and the mask (n,) of malformed payloads."""
         part, joint = self._joint_part, self.randomizer.joint
@@ -108,10 +103,8 @@ class Payloads:
         sheets[malformed] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
-        num_cells = joint.design.num_cells[sheets]
-        for number in np.unique(num_cells):
-            rows = np.flatnonzero(num_cells == number)
-            draw = part.draws[int(number)]
+        for size, rows in grouped(joint.design.num_cells[sheets]):
+            draw = part.draws[size]
             end = head + draw.num_bytes
             sets, wrong = read_field(draw.layout, data[rows, head:end])
             malformed[rows] |= wrong | data[rows, end:].any(axis=1)

@@ -187,6 +187,16 @@ def _rank_keys(
     return indices, ranks
 
 
+def grouped(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each of the integers ≥ 0 in an array (n,), ascending, and the indices of its elements."""
+    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+    numbers = numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order].astype(np.int64), prepend=-1))
+    for start, indices in zip(starts, np.split(order, starts[1:]), strict=False):
+        yield int(numbers[order[start]]), indices
+
+
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
@@ -421,7 +431,7 @@ class ReportTable:
         return int(self.read(first).nbytes // max(1, first.num_rows))
 
     def digest(self) -> str:
-        """Return a hash of all rows in order, which does not depend on the division into files."""
+        """Return a SHA-256 of all rows in order, which does not depend on the division into files."""
         streams: dict[str, list[Any]] = {}
         for piece in self.pieces():
             for name in piece.column_names:
@@ -518,14 +528,8 @@ def write_manifest(folder: Path, rows: Sequence[int]) -> None:
 
 def manifest_text(rows: Sequence[int]) -> str:
     """Return the manifest of shards with these numbers of rows."""
-    fields = {
-        "format": _FORMAT,
-        "kind": "release",
-        "rows": sum(rows),
-        "shards": [
-            {"file": shard_name(number), "rows": count} for number, count in enumerate(rows)
-        ],
-    }
+    shards = [{"file": shard_name(number), "rows": count} for number, count in enumerate(rows)]
+    fields = {"format": _FORMAT, "kind": "release", "rows": sum(rows), "shards": shards}
     return json.dumps(fields, indent=2) + "\n"
 
 

@@ -15,21 +15,18 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import multiply_up
-from privot.privacy.shuffling import (
-    calibrate_shuffling,
-    composed_shuffled_epsilon,
-    shuffled_delta,
-)
+from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
 from privot.schema import Schema
 from privot.schema.promise import Promise
 
-_PRECISION = 1e-3  # of ε₀, relative
+Calibrated = TypeVar("Calibrated")  # a randomizer
+_PRECISION = 1e-3  # relative precision of ε₀
 
 
 def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
@@ -66,7 +63,9 @@ def shuffled_promise(schema: Schema) -> Promise | None:
     return promise if promise is not None and promise.where == "shuffled" else None
 
 
-def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) -> Any:
+def most_accurate_shuffled(
+    promise: Promise, calibrate: Callable[[float], Calibrated]
+) -> Calibrated:
     """Return the randomizer with the largest ε₀, to 0.1 %, whose shuffled reports satisfy a promise.
 
     Arguments:
@@ -81,7 +80,7 @@ def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) 
         law = randomizer.report_law
         return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
 
-    # This ε₀ suffices for every mechanism.
+    # This ε₀ suffices for every mechanism. No more than twice as much, or 3 more, is tried.
     low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
     best = calibrate(low)
     if low == most:

@@ -42,9 +42,9 @@ _ROUNDING = 2.0**-49  # bound on the relative rounding error of a conversion of 
 
 
 class Layout(ABC):
-    """Layout of one column's reports in the table of a release, as columns of these `types`."""
+    """Layout of one column's reports in the table of a release."""
 
-    types: dict[str, pa.DataType]
+    types: dict[str, pa.DataType]  # of the table's columns, by name
     exact = False  # True if the layout stores reports without rounding
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
@@ -64,7 +64,7 @@ class Layout(ABC):
         """Return the table with null for values that are longer than any report."""
         return table
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         """Return the mask (n,) of rows that store exactly these reports (n, w)."""
         return np.ones(len(reports), bool)
 
@@ -146,7 +146,7 @@ class _Numbers(Layout):
         values[~reported] = 0.0
         return values, reported
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         columns = [table.column(name).fill_null(0.0).to_numpy() for name in self.names]
         stored = np.stack(columns, axis=1)
         expected = from_unit(self.domain, reports[:, : self.domain.dimension])
@@ -184,7 +184,7 @@ class _Pixels(Layout):
         points[reported] = np.concatenate([points[:0].ravel(), *flat]).reshape(-1, self.dimension)
         return points, reported
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         return np.asarray((self.read(table)[0] == reports).all(axis=1))
 
 
@@ -253,7 +253,7 @@ class SplitReport:
         with np.errstate(all="ignore"):  # forged numbers may be infinite or very large
             values, read = self.read(bounded)
             possible = read & self.mechanism.possible(values, self.column.domain)
-            possible &= self.layout.holds(bounded, self.mechanism.to_grid(values))
+            possible &= self.layout.stores(bounded, self.mechanism.to_grid(values))
         reason = f"column {self.name!r} holds what the randomizer does not report"
         yield reported & ~possible, reason
 
@@ -280,12 +280,8 @@ class PointAnswers:
     """Conversion of the reports of one column of points to answers (`privot.mechanisms.forms`).
 
     An answer of a window is one cell, and each coordinate of a cell is stored as one number. So the cell
-    of a stored number is looked up, in a tenth of the time of converting and validating it. Only numbers
-    that are not exactly those of a possible cell are read as other reports are.
-
-    Arguments:
-        split: Split report of the column.
-        form: Form that numbers the answers.
+    of a stored number is looked up, in a tenth of the time of converting and validating it. Numbers of
+    no cell are converted as for any mechanism.
 
     Attributes:
         size: Number of possible answers.
