@@ -64,7 +64,7 @@ def read_text(path: str | Path, noun: str) -> str:
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield an empty draft to write to, which replaces `path` if the block ends without an error."""
     path = Path(os.path.realpath(path))
-    draft = beside(path)
+    draft = draft_path(path)
     try:
         permissions = create(draft, secret=secret)
         yield draft
@@ -91,7 +91,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
     `recover_folder` brings it back if a kill hits between the two renames.
     """
     path = Path(os.path.realpath(path))
-    draft = beside(path)
+    draft = draft_path(path)
     previous = _previous(path)
     try:
         draft.mkdir(parents=True, mode=0o700 if secret else 0o777)
@@ -138,7 +138,7 @@ def create(draft: Path, *, secret: bool) -> int:
         os.close(handle)
 
 
-def beside(path: Path) -> Path:
+def draft_path(path: Path) -> Path:
     """Return a random path for a draft of `path`, in the same folder."""
     # The same folder is on the same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
@@ -233,7 +233,7 @@ def close_locked(handle: int) -> None:
 def claim_file(
     path: Path, *, inputs: Iterable[Path] = (), suffixes: tuple[str, ...] = (), force: bool = False
 ) -> None:
-    """Raise PrivotError unless a file may and can be written, by the rules of this module.
+    """Raise PrivotError if writing a file would break a rule of this module, or is impossible.
 
     Arguments:
         path: The output.
@@ -255,9 +255,9 @@ def claim_file(
 def claim_folder(
     path: Path, patterns: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
 ) -> None:
-    """Raise PrivotError unless a folder may and can be written, by the rules of this module.
+    """Raise PrivotError if writing a folder would break a rule of this module, or is impossible.
 
-    The names of all files of such a folder match `patterns`; `claim_file` has the other arguments.
+    The names of all files of such a folder match `patterns`. `claim_file` has the other arguments.
     """
     require_place(path, inputs)
     recover_folder(path)
@@ -283,7 +283,7 @@ def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
-    draft = beside(real)
+    draft = draft_path(real)
     try:
         create(draft, secret=True)  # only an attempt tests permissions, quota, disk and long names
     except OSError as error:

@@ -54,7 +54,7 @@ from privot.schema.columns.column import CodedColumn
 
 REPORTS = ("auto", "joint", "split")  # values of `report` in calibration
 _ROUNDING_MARGIN = 1 + 2.0**-38  # factor of the noise, for rounding errors of many columns
-_FEW_ROUNDINGS = 2.0**-50  # relative, 8 half units in the last place: errors of 1 or 2 operations
+_FEW_ROUNDINGS = 2.0**-50  # bound on the relative rounding error of one or two operations
 
 
 def require_kind(mechanism: str, delta: float) -> None:

@@ -102,10 +102,10 @@ class TablePlan:
         epsilon: Privacy loss of one report of these columns.
         sizes: Number of values of every column, by name.
         target_error: Error to which `people_needed` refers.
-        guess: Mean two-way error (with one column, one-way) of the uniform guess if all distributions
-            are equally likely, $(1 − 1/K)^K$ for K cells: without a model, larger errors are useless.
+        guess: Mean two-way error (with one column, one-way) of a uniform guess (`guess_error`).
+            Estimates without a model that have larger errors are useless.
         options: All options that were compared.
-        recommended: The forms that calibration chooses; if they lack a pair, the least two-way error.
+        recommended: Option that calibration chooses; if it lacks a pair, that of least two-way error.
         reason: Reason for the recommendation, in one sentence.
         forecasts: Two-way error (with one column, one-way) of the forms that calibration chooses, for
             a tenth to ten times the people, and half to twice the ε.
@@ -237,19 +237,19 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
         more = "no report holds two columns" if total > 1 else "there is one column"
         return f"{more}, and a {best.report} report has the least one-way error"
     if best.report_columns is None:
-        words = "a model learns most from these forms; without one, their two-way error is "
-        words += f"{best.two_way:.3g}"
+        reason = "a model learns most from these forms; without one, their two-way error is "
+        reason += f"{best.two_way:.3g}"
     else:
-        words = f"its two-way error is the least, {best.two_way:.3g}"
-    rivals = [o for o in options if o.two_way is not None and o != best]
+        reason = f"its two-way error is the least, {best.two_way:.3g}"
+    rivals = [option for option in options if option.two_way is not None and option != best]
     if rivals:
         next_best = _least_error(rivals)
-        words += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
-    one_column = min(o.one_way for o in options if o.marginals_only)
+        reason += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
+    one_column = min(option.one_way for option in options if option.marginals_only)
     if one_column < _WORTH_SAYING * best.one_way:
-        words += "; where marginals are all you want, one column a report has "
-        words += f"{one_column:.3g} instead of {best.one_way:.3g}"
-    return words
+        reason += "; where marginals are all you want, one column a report has "
+        reason += f"{one_column:.3g} instead of {best.one_way:.3g}"
+    return reason
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,9 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError
 from privot.core.files import (
-    beside,
     cannot_write,
     create,
+    draft_path,
     flush,
     replacing_file,
     replacing_folder,
@@ -57,9 +57,9 @@ from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
     REPORT_ID,
     id_words,
-    in_order,
     order_of,
     shard_name,
+    sorted_by_id,
     write_manifest,
     write_reports,
 )
@@ -81,6 +81,7 @@ _MUST_AGREE = {
     "part_rows": "another --shard-rows",
     "buckets": "another --shard-rows",
 }
+# Errors of file systems without links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -193,7 +194,7 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
         FileExistsError: if the path exists.
         PrivotError: if the disk is full.
     """
-    draft = beside(path)
+    draft = draft_path(path)
     try:
         create(draft, secret=True)
         written = write(draft)
@@ -210,7 +211,7 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
 
 def discard(folder: Path) -> None:
     """Delete a folder of parts; it is renamed first, so that all parts disappear at once."""
-    trash = beside(folder)
+    trash = draft_path(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
     shutil.rmtree(trash, ignore_errors=True)
@@ -359,7 +360,7 @@ def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
 def read_buckets(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
     """Read the reports of buckets `first` to `stop` − 1 from all parts, sorted by id."""
     batches = [batch for part in parts for batch in _buckets_of(part, first, stop)]
-    return in_order(pa.Table.from_batches(batches))
+    return sorted_by_id(pa.Table.from_batches(batches))
 
 
 def in_random_order(

@@ -38,7 +38,7 @@ from privot.privacy.distributed import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
-from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
+from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
 from privot.randomizer.reports.shuffled import (
     most_accurate_shuffled,
     require_promised,
@@ -317,7 +317,7 @@ class Randomizer(Summarized):
                 "local privacy"
             )
         reports = self.reports_in_order(data)
-        return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
+        return Release(ReportTable.of(reports if keep_order else sorted_by_id(reports)), self)
 
     def reports_in_order(self, data: Any) -> pa.Table:
         """Draw reports in the order of their records, which is **not private**."""

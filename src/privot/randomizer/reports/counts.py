@@ -72,7 +72,7 @@ Key = tuple[int, ...]
 
 _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
-_MIN_WAITING = 2**15  # most integers in waiting answers, if few are counted
+_MIN_WAITING = 2**15  # answers wait until they have more integers than this
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
 _MOST_PARTS = 32  # most counts of shards in memory
 
@@ -184,7 +184,7 @@ class Counts(Reports):
                     "itself, from one table or its file, and give `fit` all of them"
                 )
         require_disjoint((self, *others))
-        return added([self, *others])
+        return sum_counts([self, *others])
 
     def halves(self, rng: np.random.Generator) -> tuple[Self, Self]:
         """Divide the people into two random halves, each with probability ½."""
@@ -309,7 +309,7 @@ def require_disjoint(parts: Sequence[Counts]) -> None:
             )
 
 
-def added(parts: Sequence[Counts]) -> Counts:
+def sum_counts(parts: Sequence[Counts]) -> Counts:
     """Add up counts of one randomizer, which share no reports."""
     parts_by_key: dict[Key, list[Counted]] = {}
     for part in parts:
@@ -521,8 +521,8 @@ def _count_release(release: Release) -> Counts:
         ids = ids.joined(part.ids)
         parts.append(part)
         if len(parts) == _MOST_PARTS:
-            parts = [added(parts)]
-    return added(parts)
+            parts = [sum_counts(parts)]
+    return sum_counts(parts)
 
 
 def _parts_of(release: Release) -> Iterator[Counts]:

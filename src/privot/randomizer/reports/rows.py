@@ -71,8 +71,8 @@ def id_words(ids: pa.Array) -> NDArray[np.uint64]:
     return words.reshape(-1, 2).astype(np.uint64)
 
 
-def in_order(reports: pa.Table) -> pa.Table:
-    """Sort reports by id, which is a uniformly random order."""
+def sorted_by_id(reports: pa.Table) -> pa.Table:
+    """Sort reports by id, which puts them in a uniformly random order."""
     reports = reports.combine_chunks()
     return reports.take(pa.array(order_of(id_words(one_array(reports.column(REPORT_ID))))))
 

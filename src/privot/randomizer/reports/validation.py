@@ -64,7 +64,7 @@ def unseal(text: str | bytes) -> dict[str, Any]:
     return {name: fields[name] for name in _FIELDS if name in fields}
 
 
-def named(text: str) -> str:
+def with_campaign(text: str) -> str:
     """Return a randomizer's JSON with a random name of its campaign, and so a unique fingerprint."""
     return seal(**unseal(text) | {"campaign": secrets.token_hex(16)})
 
