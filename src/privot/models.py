@@ -253,8 +253,7 @@ class History:
     """History of a training run.
 
     Arguments:
-        rows: Step, loss, learning rate, marginal error, and seconds since the start. Loss and marginal
-            error are means since the previous row.
+        rows: Step, mean loss since the last row, learning rate, mean marginal error, seconds in total.
 
     Examples:
         >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
@@ -445,8 +444,7 @@ KINDS: dict[str, type[Any]] = {}  # subclasses of `Learned` by the name of their
 def load(path: str | Path) -> Learned:
     """Load a model of any kind from its folder.
 
-    The package that defines the kind is imported on demand. Kinds defined outside of privot are known
-    once their module is imported.
+    Packages of privot are imported on demand. Other kinds are known once their module is imported.
 
     Raises:
         PrivotError: if the folder is missing or damaged, has no model, or another version's format.

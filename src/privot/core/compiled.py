@@ -76,8 +76,7 @@ def compiled(
 
     Arguments:
         function: Function in Numba's subset of Python.
-        reordering: Whether sums may be added up in any order, which is several times faster; the order
-            is the same in every run on a machine.
+        reordering: Whether to add in a faster order, which is the same in every run on a machine.
         python_entry: Whether Python code calls the loop; False if only other loops do.
 
     >>> @compiled

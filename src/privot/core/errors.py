@@ -93,8 +93,7 @@ def load_object(place: str, purpose: str) -> Any:
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports the module of a name on first use.
 
-    The returned function raises AttributeError for unknown names, and a ModuleNotFoundError with the
-    extra to install if an import fails.
+    It raises AttributeError for unknown names, and names the extra to install if an import fails.
 
     Arguments:
         package: Name of the package.

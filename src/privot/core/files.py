@@ -11,10 +11,8 @@ whatever permissions the draft has.
 
 **Outputs are checked before anything is computed** (`claim_file`, `claim_folder`):
 
-1. An output that exists is refused; with `force` it is replaced once the new one is complete. An empty
-   folder counts as absent.
-2. An output must not overlap an input, even with `force`: it must not be an input, contain one, or lie
-   in one, through links or directly.
+1. An output that exists, other than an empty folder, is refused; `force` replaces it at the end.
+2. An output must not be an input, contain one, or lie in one, even through links or with `force`.
 3. A folder is replaced only if all its files match the names of such an output, so that no home folder
    is deleted by mistake. A file does not replace a folder, nor a folder a file.
 4. The parent folder exists and is writable; the suffix determines the format.

@@ -14,9 +14,8 @@ $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
 where $μ(ε, δ)$ is the largest parameter of an (ε, δ)-private Gaussian mechanism, by the exact formula of
 Balle and Wang (2018). The noise of Gaussian columns satisfies this for every j that can occur.
 
-**Shares.** If all columns are reported, the user may set the ε of some of them, and the others share the
-rest as above. For example, an (ε_1, δ)-private Gaussian image and an ε_2-private label together are
-(ε_1 + ε_2, δ)-private.
+**Shares.** If all columns are reported, the user may set the ε of some, and the others share the rest as
+above. An (ε_1, δ)-private Gaussian image with an ε_2-private label is (ε_1 + ε_2, δ)-private.
 
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).

@@ -1,8 +1,8 @@
 r"""Expected errors of all mechanisms for one column of points, and the ε and n of equal error.
 
-A **way** of reporting is a mechanism with its settings. It is represented by a function from ε and the
-number n of people to the expected error, which decreases in ε and n. So the ε and the n at which a way
-has the error of the chosen way are found by bisection.
+A **way** of reporting is a mechanism with its settings, represented by a function from ε and the number
+n of people to the expected error. Errors decrease in both, so the ε and the n of equal error are found
+by bisection.
 
 **Places, numbers and dates**: the error is a Wasserstein distance (`privot.mechanisms.mechanism`).
 

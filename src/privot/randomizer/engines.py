@@ -17,8 +17,7 @@ dies, when it starts a slow task twice, when it computes a lost result or a lazy
 
 **Limits.** The receipts of two executions together name two reports of each record. A query that gives
 other rows when an engine computes it again may repeat some rows and lose others. If `num_rows` is given,
-both are refused, unless the number of rows is the same by chance. Two runs with two outputs draw two
-reports of every record.
+both are refused, unless the number is the same by chance. Two runs draw two reports of every record.
 
 **Every report is counted once**: of equal counts, which a task that ran twice returns, one is used, and
 counts that share reports otherwise are refused (`privot.randomizer.reports.counts`).
@@ -173,8 +172,7 @@ class EngineRun:
         """Commit the receipts, if given, and publish the parts that were committed.
 
         Raises:
-            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full. Then
-                the parts stay.
+            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full.
         """
         if receipts is not None:
             self.commit(receipts)

@@ -37,8 +37,7 @@ def randomizer_from_noise(
 ) -> Randomizer:
     """Create a randomizer with the stated noise of images and vectors, as some papers state it.
 
-    As for every randomizer, the guarantee is computed from the noise and the diameter of the declared
-    domains.
+    The guarantee is computed from the noise and the diameter of the declared domains.
 
     Arguments:
         schema: Declaration of the columns.
@@ -59,8 +58,7 @@ def randomizer_from_noise(
         ε = 495.2, δ = 0.0001, local, per person
 
     Raises:
-        PrivotError: for another mechanism, a number out of range, or shares that are not of all columns
-            without stated noise.
+        PrivotError: for another mechanism, a number out of range, or shares of the wrong columns.
     """
     check_delta(delta)
     shares = shares or {}
@@ -85,9 +83,8 @@ def randomizer_from_noise(
 def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
     """Return a randomizer with the same guarantee, whose forms favor pairs of larger weight.
 
-    New forms of any length replace the forms of the randomizer. If the schema promises shuffled reports,
-    and all columns are reported jointly, ε₀ is calibrated again, since a batch's guarantee depends on
-    the forms.
+    New forms of any length replace its forms. If the schema promises shuffled reports, and all columns
+    are reported jointly, ε₀ is calibrated again, since the guarantee of a batch depends on the forms.
 
     Arguments:
         randomizer: Randomizer of a table whose columns are reported jointly.

@@ -11,8 +11,7 @@ reports of k columns drawn uniformly. With k = 1 only marginals can be learned.
 number of reports, the variance of the estimate in a cell is a linear function of the pair's true table
 minus the square of a linear function, hence concave. Its root is concave, too, and so is the sum of the
 roots over cells, which is invariant under permutations of the codes. The average of a table over all
-permutations is uniform, so by Jensen's inequality no table has a larger expected error (for normal
-errors).
+permutations is uniform, so by Jensen's inequality no table has larger expected (normal) errors.
 
 **Limits.** The expected errors are those of an estimate without a model. A model such as latent classes
 errs less, above all if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at

@@ -1,8 +1,7 @@
 """Streaming privatization from files larger than memory to a file, a pipe, or a folder of shards.
 
 Records are read in batches, privatized by threads, stored in parts, sorted into random order, and
-published at once (`privot.randomizer.publishing`). Every record is randomized separately, so a person's
-guarantee does not depend on the batches.
+published at once (`privot.randomizer.publishing`). A person's guarantee does not depend on batches.
 
 **Pipes.** If a pipe breaks, the same reports are sent again: its reader may have received some, and new
 reports of the same records would spend these people's budgets twice. So the parts are stored in the

@@ -2,8 +2,8 @@
 
 All functions are post-processing of reports. A release becomes visible at once, when it is complete;
 reports for a pipe are stored on the disk first. The sizes of shards and row groups depend only on the
-number of reports and the size of a part, not on the size of the raw file (the number of buckets, which
-may depend on it, is not visible in a release).
+number of reports and the size of a part. The number of buckets may depend on the size of the raw file,
+but is not visible in a release.
 
 **Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
 the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A

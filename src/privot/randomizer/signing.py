@@ -3,8 +3,7 @@
 The fingerprint of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
 anyone who can write the file can reduce the noise and compute the fingerprint again. An **Ed25519
 signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made only with the
-private key. A device that **pins** the public key, that is contains it, refuses any other file before
-reading it.
+private key. A device that **pins** (contains) the public key refuses any other file before reading it.
 
 **Privacy review.** No record is read. The holder of the key can sign a randomizer with any ε. A page
 that pins the fingerprint as well is protected from stolen keys and from older signed randomizers.

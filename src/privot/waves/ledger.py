@@ -16,9 +16,8 @@ the wave of the clock, and collectors may refuse them.)
 So it **waits**: until the next wave if the person's id outlives the file, and for w waves if the ledger
 draws a new id, which may have another slot. The lost ledger drew in the wave of the loss or before, so
 any w consecutive waves still contain one draw; with `wait=False` they contain one more for each loss
-within them. A ledger whose file is removed or replaced while in use refuses to draw. The proof does not
-cover a restored older copy of the file, two devices of one person, and a clock that is set back before a
-ledger is created.
+within them. A ledger whose file is removed or replaced while in use refuses to draw. Not covered are a
+restored older copy of the file, two devices of one person, and a clock set back before the creation.
 
 *Shuffled reports* are encrypted to the analyst once, before they are stored: a report in two batches
 would be identified by its report id. The ledger counts ε₀ of each report, which is an upper bound,

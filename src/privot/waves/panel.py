@@ -2,8 +2,8 @@
 
 Time is divided into **waves** of equal length, numbered 0, 1, …, T − 1 (or without end). Every person
 permanently has a **slot** s of 0 … w − 1: a hash of the panel's public seed and the person's public id,
-which does not depend on any value. A person reports once in each wave t with t mod w = s, with the whole
-ε of a report, and in no other wave.
+which does not depend on any value. A person reports once, with the whole ε of a report, in each wave t
+with t mod w = s, and in no other wave.
 
 **Theorem.** Let each report be ε-locally private, with independent randomness. Then, between any two
 sequences x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, the reports of any w consecutive waves
@@ -36,9 +36,8 @@ wave attain it under randomized response.
 
 **Privacy review.** Adjacency: one person's whole sequence of values is replaced. The panel and the ids
 are public and determine who reports when, so an observer who sees that a person reports learns nothing
-new. Which batches contain a person's reports is public as well. No report contains the person's id. A
-device that does not report in its wave (switched off, away) is observably absent; the guarantee does not
-cover absence.
+new. Which batches contain a person's reports is public as well. No report contains the person's id. The
+guarantee does not cover that a device is observably absent in its wave (switched off, away).
 
 References:
     Eckler, *Rotation sampling* (1955), describes rotating panels for labor-force surveys. Erlingsson,

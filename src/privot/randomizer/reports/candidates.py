@@ -7,9 +7,8 @@ together. If ε were split between image and label, their dependence would hardl
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two vectors of
 any length, hence for any two records, image and label together. Only the seed and the index leave the
-device. Error messages depend on the record, as for every column. A record that is read without an error
-is projected, so its features are finite and no later error occurs. Coordinates, features and codebook
-depend on schema and ε only.
+device. Error messages depend on the record, as for every column; a record that was read is projected, so
+no later error occurs. Coordinates, features and codebook depend on schema and ε only.
 """
 
 import math

@@ -20,8 +20,7 @@ sample has all ids of few reports, and the sample of a union is a function of th
 Counts that share a sampled id are not merged. If they share m of n reports, none of these is in the
 sample with probability about $(1 − k/n)^m$, where k ≥ 32,768 is the size of the sample: less than 10⁻¹³
 for a shard of a million reports that is counted twice among a billion. Within one source, copies are
-found exactly, as in every release. If a collector has written counts beside shards, only shards that
-share a sampled id are read again.
+found exactly, as in every release; if shards have counts, they are read only if they share a sampled id.
 
 **Splits.** Cross-validation holds out random reports, independently of their content. Given counts, the
 number of held-out reports among n equal reports is binomial. So folds, halves and held-out waves are
@@ -347,8 +346,7 @@ class CountPlan:
 
     Arguments:
         randomizer: The randomizer.
-        columns: Split columns, in the schema's order, with the forms that number their answers; empty
-            if reports are joint.
+        columns: Split columns, in the schema's order, with the forms that number their answers.
         points: Conversion for the only column, if it has points.
     """
 

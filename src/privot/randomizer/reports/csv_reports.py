@@ -2,8 +2,7 @@
 
 The file does not contain the randomizer, which the reader must supply. Numbers are written with enough
 digits to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes
-of a set, an image) is one field with numbers separated by spaces; an empty list is `none`. A field of a
-column that was not reported is empty.
+of a set, an image) is one field with numbers separated by spaces, or `none`. Empty fields are null.
 """
 
 from collections.abc import Callable, Iterable, Iterator

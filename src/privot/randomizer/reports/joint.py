@@ -21,9 +21,8 @@ hence for any two records *given the sheet*: every sheet spends the whole ε. Th
 independently of the record, so its probability cancels in likelihood ratios, and the report with its
 sheet's number is ε-private too. The draw is exact: one uniform integer below the sum of the weights
 selects the form, and another the view. Forms, weights and views are public. Only the sheet's number and
-a set of cells leave the device. Time: the time of the sampler depends on the number of cells of the
-sheet, not on the record's cell. The time of the search for a form may reveal the form, which the report
-contains anyway.
+a set of cells leave the device. The time of the sampler depends on the sheet, which is reported, not on
+the record's cell.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential

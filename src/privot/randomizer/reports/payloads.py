@@ -2,8 +2,7 @@
 
 A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw, for all
 reports at once. A payload is refused if it contains bytes that no device writes (an unsorted set, too
-many bits, nonzero padding), so that every report has a unique encoding. `Randomizer.reasons` then checks
-that the mechanism can have drawn the content.
+many bits, nonzero padding), so that every report has a unique encoding, or by `Randomizer.reasons`.
 
 **Privacy review.** Post-processing of reports by their recipient.
 """

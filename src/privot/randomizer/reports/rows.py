@@ -11,18 +11,16 @@ its report again, it sends the same bytes, and `collect` counts them once.
 **Order.** The rows of a release are sorted by id. Raw files and folders (such as `country=FR`) are often
 sorted, so the order of the records would reveal something about them. As ids are independent and
 uniform, their order is a uniform permutation that is independent of the records. In sorted rows, one
-pass finds repeated ids. Reports that do not fit in memory can be sorted bucket by bucket, since uniform
-ids fill buckets, by their first bits, evenly.
+pass finds repeated ids. Uniform ids fill buckets evenly, so large files are sorted bucket by bucket.
 
 **Validation.** Reports come from untrusted devices. A row that no device makes, or makes with
 probability below 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found.
-Other rows may still be forged, within the limits of the mechanism; no report reveals more about a record
-than ε allows.
+Other rows may still be forged, within the limits of the mechanism.
 
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
 of the record, so report and id together have the guarantee of the report. Anyone who saw a report in
 transit recognizes it in the release by its id, but also by its content. (Amplification by shuffling
-assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
+assumes that nobody saw it.) Two of n ids agree by chance with probability below $n^2/2^{129}$.
 Validation of reports is post-processing.
 """
 
@@ -81,8 +79,7 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the permutation (n,) that sorts pairs of words (n, 2).
 
     Up to 2^20 pairs, the index replaces the last bits of the first word, since sorting numbers takes a
-    third of the time of an argsort. If the order of the first words is then wrong or not strict, all
-    pairs are sorted again.
+    third of the time of an argsort. If first words are then equal or out of order, pairs are sorted.
     """
     if len(words) <= _MAX_INDEXED:
         last = np.uint64(_MAX_INDEXED - 1)
@@ -348,8 +345,7 @@ class ReportTable:
         strictly increasing, all of them are read into memory to find copies.
 
         Arguments:
-            read: Function that returns, for each row of a piece, the reason why no device sends it, or
-                null, and a result.
+            read: Function that returns the reasons why no device sends the rows, or null, and a result.
             shuffled: Whether the reports must be sorted by id, as the reports of a shuffled batch are.
 
         Raises:

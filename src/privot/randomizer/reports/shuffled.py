@@ -6,9 +6,8 @@ a *floor*: the largest ε₀ of one report.
 **Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; if there are
 several batches, in the unit's record in each. The analyst sees the set of accepted reports, in random
 order and without senders. ε is computed from the number of *accepted* reports, so it is larger if
-reports are dropped or delayed. Batches with fewer reports than the promise's number of people, which
-counts honest people, are refused; reports of dishonest people give no protection. All functions depend
-on public numbers only.
+reports are dropped or delayed. Batches with fewer reports than the promise's number of people are
+refused. It counts honest people: other reports give no protection. All inputs are public numbers.
 """
 
 import math

@@ -10,8 +10,7 @@ An image is stored as one list of 32-bit floats, its noisy pixels or cosine coef
 coordinates. Reports are integer multiples of the mechanism's grid step g, and the scale of the noise is
 $2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
 times the noise are exact, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing and does not change the guarantee; the relative error of the likelihood is below
-$2^{−19}$.
+post-processing; the relative error of the likelihood is below $2^{−19}$.
 """
 
 from abc import ABC, abstractmethod
@@ -280,8 +279,7 @@ class PointAnswers:
     """Conversion of the reports of one column of points to answers (`privot.mechanisms.forms`).
 
     An answer of a window is one cell, and each coordinate of a cell is stored as one number. So the cell
-    of a stored number is looked up, in a tenth of the time of converting and validating it. Numbers of
-    no cell are converted as for any mechanism.
+    of a stored number is looked up, in a tenth of the time of converting and validating other numbers.
 
     Attributes:
         size: Number of possible answers.
