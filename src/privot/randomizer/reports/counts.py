@@ -18,9 +18,9 @@ answers, so that merging is associative and does not depend on the order, byte f
 all ids below a **limit**, the largest power of two below which there are at most 65,536 ids. So the
 sample has all ids of few reports, and the sample of a union is a function of the samples of its parts.
 Counts that share a sampled id are not merged. If they share m of n reports, none of these is in the
-sample with probability about $(1 − k/n)^m$, where k ≥ 32,768 is the size of the sample: less than 10⁻¹³
-for a shard of a million reports that is counted twice among a billion. Within one source, copies are
-found exactly, as in every release; if shards have counts, they are read only if they share a sampled id.
+sample of k ids, some 32,768 or more, with probability about $(1 − k/n)^m$: less than 10⁻¹³ for a shard
+of a million reports that is counted twice among a billion. Within one source, copies are found exactly,
+as in every release; shards with counts are read only if they share a sampled id.
 
 **Splits.** Cross-validation holds out random reports, independently of their content. Given counts, the
 number of held-out reports among n equal reports is binomial. So folds, halves and held-out waves are
@@ -29,9 +29,9 @@ drawn from the counts when they are needed (`halves`; `CountTables.held_out` of
 
 **Memory** grows with the number of distinct answers, at most that of cells for a map, not with reports.
 
-**Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. The
-sampled ids show that their reports are counted to anyone who saw the ids, as the release does. Files may
-be forged, as reports may: the checksum finds damage, and answers that no device sends are refused.
+**Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. Anyone
+who saw a sampled id learns that its report is counted, as from the release. Files may be forged, as
+reports may: the checksum finds damage, and answers that no device sends are refused.
 """
 
 import hashlib
