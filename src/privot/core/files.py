@@ -191,10 +191,8 @@ def _json_text(fields: Any) -> str:
 def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
     """Open a file and lock it against other threads and processes.
 
-    A missing file is created, readable by its owner alone.
-
     Arguments:
-        path: The file, on a local disk.
+        path: Path on a local disk; a missing file is created, readable by its owner alone.
         flags: Further flags of `os.open`.
         busy: Message of the error if the file is locked already; None to wait for the lock.
 
@@ -340,11 +338,7 @@ def holding_state() -> Iterator[Path]:
 
 
 def secret_key() -> bytes:
-    """Return the 32-byte key of this account's digests, created on first use.
-
-    Raises:
-        PrivotError: if the key was lost or damaged, or other users may read it.
-    """
+    """Return the 32-byte key of this account's digests, created on first use but never replaced."""
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():

@@ -308,8 +308,7 @@ class Randomizer(Summarized):
             keep_order: Whether to keep the order of the records, which is **not private**.
 
         Raises:
-            PrivotError: for records that the schema does not allow; for `keep_order` if the schema
-                promises shuffled reports.
+            PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
         if keep_order and shuffled_promise(self.schema):
             raise PrivotError(

@@ -25,8 +25,8 @@ a set of cells leave the device. The time of the sampler depends on the sheet, w
 the record's cell.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018), for subset selection.
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018), for subset selection.
 """
 
 import math
