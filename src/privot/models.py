@@ -43,7 +43,7 @@ from privot.schema import Schema
 from privot.schema.sampling import completed, split_where
 
 __all__ = [
-    "NOWHERE",
+    "NO_CHECKPOINT",
     "Checkpoint",
     "Guarantee",
     "History",
@@ -60,7 +60,7 @@ _DAMAGE = (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorErr
 Where = Mapping[str, Any]  # condition on records, by column; see `Model.sample`
 _DESCRIPTION = "model.json"
 WEIGHTS, HISTORY = "weights.safetensors", "history.parquet"
-# All files that a model's folder may hold; the report is a page for readers and not read by `load`.
+# All files that a model's folder may contain; `load` does not read the report.
 FILES = (_DESCRIPTION, WEIGHTS, HISTORY, "report.html")
 
 
@@ -69,9 +69,9 @@ class ModelKind:
     """Kind of model, and the format of its folder.
 
     Arguments:
-        name: Package that defines the kind, and a dotted suffix if the package has several kinds.
+        name: Package that defines the kind, with a dotted suffix if the package has several kinds.
         format: Version of the folder's format; the library reads only this version.
-        command: Command that writes such a folder.
+        command: Command that writes folders of this kind, for error messages.
 
     Examples:
         >>> ModelKind("local", 3, "privot fit").command
@@ -127,7 +127,7 @@ class ModelKind:
 
 
 def kind_of(folder: Path) -> str | None:
-    """Return the kind named in `model.json`; None if there is none, or the file cannot be read."""
+    """Return the kind that `model.json` names; None if it names none or cannot be read."""
     try:
         kind = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8")).get("kind")
     except (OSError, ValueError, AttributeError):
@@ -182,17 +182,18 @@ class Checkpoint:
     def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:
         self.path = None if path is None else Path(path)
         self.resume = resume
-        # As it is read back from JSON, which turns tuples into lists.
-        self.identity = json.loads(json.dumps(identity))
+        self.identity = json.loads(
+            json.dumps(identity)
+        )  # with lists for tuples, as `load` reads it
         self._saved = time.perf_counter()
 
     def of(self, identity: Mapping[str, Any]) -> "Checkpoint":
-        """Return a checkpoint of the same file with further values in its identity."""
+        """Return a checkpoint in the same file, with further values in its identity."""
         return Checkpoint(self.path, self.identity | identity, self.resume)
 
     @property
     def due(self) -> bool:
-        """True if the state was last saved over half a minute ago."""
+        """True if half a minute has passed since the state was saved last."""
         return time.perf_counter() - self._saved > _SECONDS_BETWEEN_SAVES
 
     def save(self, state: Mapping[str, Array]) -> None:
@@ -231,7 +232,7 @@ class Checkpoint:
         return state
 
 
-NOWHERE = Checkpoint(None, {}, False)  # for runs that save no state
+NO_CHECKPOINT = Checkpoint(None, {}, False)  # for runs that save no state
 
 
 def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -249,9 +250,10 @@ COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 @dataclass
 class History:
-    """History of a training run: rows (step, loss, learning rate, marginal error, seconds).
+    """History of a training run.
 
-    Loss and marginal error are means since the row before.
+    Arguments:
+        rows: Step, mean loss since the last row, learning rate, mean marginal error, seconds in total.
 
     Examples:
         >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
@@ -302,11 +304,11 @@ class Stored:
 
 
 class Sums(Summarized, Sized, ABC):
-    """Noisy sums of records, which `privot.fit` learns a model from as a whole."""
+    """Noisy sums of records, from which `privot.fit` learns a model."""
 
     @abstractmethod
     def learn(self, seed: int) -> "Model":
-        """Learn a model; the seed is that of public draws."""
+        """Learn a model; `seed` determines the random draws of the estimator."""
 
 
 class Learned(Summarized, ABC):
@@ -316,18 +318,18 @@ class Learned(Summarized, ABC):
     """
 
     kind: ClassVar[ModelKind]
-    publishable: ClassVar[bool] = True
+    publishable: ClassVar[bool] = True  # if False, only the owner may read the folder
     history: History | None
 
-    def __init_subclass__(cls, **given: Any) -> None:
-        super().__init_subclass__(**given)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
             KINDS[cls.kind.name] = cls
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Guarantee for the people whose records it was learned from."""
+        """Guarantee for the people from whose records it was learned."""
 
     def summary(self) -> dict[str, object]:
         """Return facts by name (see `Summarized`)."""
@@ -348,14 +350,14 @@ class Learned(Summarized, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the model's folder; if writing fails, an existing folder stays."""
-        promise = {
+        guarantee = {
             "publishable": self.publishable,
             "guarantee": self.guarantee.to_dict(),
             "in_words": self.guarantee.describe(),
         }
-        fields = promise | self.fields()
+        fields = guarantee | self.fields()
         with replacing_folder(path, secret=not self.publishable) as folder:
-            weights = {name: np.asarray(a, order="C") for name, a in self.arrays().items()}
+            weights = {name: np.asarray(array, order="C") for name, array in self.arrays().items()}
             (folder / WEIGHTS).write_bytes(safetensors.numpy.save(weights))
             if self.history is not None:
                 self.history.save(folder / HISTORY)
@@ -374,7 +376,7 @@ class Learned(Summarized, ABC):
     @classmethod
     @contextmanager
     def stored(cls, path: str | Path) -> Iterator[Stored]:
-        """Yield the contents of a folder of this kind; errors in the block are raised as damage."""
+        """Yield the contents of a folder of this kind; raise errors of the block as damage."""
         path = Path(path)
         recover_folder(path)
         fields = cls.kind.read(path)
@@ -412,9 +414,9 @@ class Model(Learned):
 
         Arguments:
             num_rows: Number of records.
-            seed: Seed of the draw; by default every call draws other records. Samples are public.
-            where: Condition on the records: for each named column a category, True or False, None for
-                missing, a number or date (for its bin), a bin's label, a range `"30..40"`, or a list.
+            seed: Seed of the draw; by default, every call draws new records.
+            where: Condition on the records, by column: a category, True or False, None for missing, a
+                number or date (for its bin), a bin's label, a range `"30..40"`, or a list of these.
 
         Raises:
             PrivotError: if `num_rows` is negative, or the condition has probability 0.
@@ -442,8 +444,7 @@ KINDS: dict[str, type[Any]] = {}  # subclasses of `Learned` by the name of their
 def load(path: str | Path) -> Learned:
     """Load a model of any kind from its folder.
 
-    The name of a kind begins with the package of privot that defines it, which is imported on demand.
-    Kinds defined elsewhere are known once their module is imported.
+    Packages of privot are imported on demand. Other kinds are known once their module is imported.
 
     Raises:
         PrivotError: if the folder is missing or damaged, has no model, or another version's format.

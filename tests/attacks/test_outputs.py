@@ -202,7 +202,7 @@ def test_an_input_is_never_an_output(made, name, tmp_path):
         if not suffix:
             ways.append(made)
         for way in ways:
-            refused(made, f"{command.line} -o {way}{force}", "what is read|unknown format")
+            refused(made, f"{command.line} -o {way}{force}", "overlaps the input|unknown format")
         for path in (link, hard):
             path.unlink(missing_ok=True)
 
@@ -217,7 +217,7 @@ def test_the_place_of_an_output_is_looked_at_first(made, name, tmp_path):
     long = "x" * 300 + Path(command.output).suffix
     refused(made, f"{command.line} -o {long}{force}", "File name too long")
     refused(
-        made, f"{command.line} -o .{force}", "" if Path(command.output).suffix else "names nothing"
+        made, f"{command.line} -o .{force}", "" if Path(command.output).suffix else "has no name"
     )
 
 

@@ -441,7 +441,7 @@ BUGS_OF_SAMPLES = {
     "some reports have no noise": bug(age, AdditiveNoise, "privatize", bare, num_draws=8_000),
     "ids are counted": bug(age, randomizer_module, "draw_ids", counted),
     "ids tell the noise": bug(age, randomizer_module, "privatize_columns", told_by_ids),
-    "rows stay in the order of the records": bug(age, randomizer_module, "in_order", lambda t: t),
+    "rows stay in the order of the records": bug(age, randomizer_module, "sorted_by_id", lambda t: t),
     "a category is kept too often": bug(
         HONEST["two columns of four"], RandomizedResponse, "_slot", too_small_a_slot,
         num_draws=1000,

@@ -285,7 +285,7 @@ def test_halves_are_of_people_at_random():
     assert sum(map(len, halves)) == 20_000
     # A binomial of 20 000 and ½ has a deviation of 71: six are 424.
     assert abs(len(halves[0]) - 10_000) < 424
-    back = module.added(halves)
+    back = module.sum_counts(halves)
     assert back.to_bytes() == counts.to_bytes()
     # χ² of the division of each answer, about one per distinct answer with a deviation of √2.
     drawn = {key: dict(zip(map(bytes, g.answers), g.people)) for key, g in halves[0].groups.items()}

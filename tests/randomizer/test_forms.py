@@ -13,7 +13,6 @@ from privot.randomizer.information import (
     Incidence,
     _optimal_shares,
     _possible_forms,
-    cell_information,
     choose_forms,
 )
 from privot.schema import Schema
@@ -59,8 +58,7 @@ def test_the_design_has_the_least_sum_of_all():
     sizes, epsilon = [2, 9, 4, 6], 3.0
     candidates = _possible_forms(sizes)
     pairs = list(combinations(range(4), 2))
-    iota = cell_information([math.prod(sizes[c] for c in form) for form in candidates], epsilon)
-    incidence = Incidence.of(candidates, 4, iota)
+    incidence = Incidence.of(candidates, sizes, epsilon)
     free = [size**0.7 * (size**0.7 - 1) for size in sizes]
 
     def total(shares):

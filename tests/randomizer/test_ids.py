@@ -10,8 +10,8 @@ from privot.randomizer.reports.rows import (
     draw_ids,
     from_hex,
     id_words,
-    in_order,
     order_of,
+    sorted_by_id,
     to_hex,
 )
 
@@ -36,7 +36,7 @@ def test_words_that_agree_in_their_first_44_bits_are_in_order_too():
 def test_rows_move_with_their_ids():
     ids = pa.chunked_array([draw_ids(40), draw_ids(60)])
     table = pa.table({"n": range(100), REPORT_ID: ids})
-    ordered = in_order(table)
+    ordered = sorted_by_id(table)
     assert ordered[REPORT_ID].to_pylist() == sorted(ids.to_pylist())
     assert [ids[n] for n in ordered["n"].to_pylist()] == list(ordered[REPORT_ID])
 

@@ -111,7 +111,7 @@ def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_p
     """A removal that was killed may leave parts of other people."""
     stranger = Parts.begin(tmp_path / "release", 1024, 10, "{}", {}, "refuse")
     assert stranger.folder.stat().st_mode & 0o077 == 0  # the order of the records: nobody else's
-    stranger.publish(0, lambda draft: write_buckets(draft, [with_ids(people(0, 1024))], 10))
+    stranger.store(0, lambda draft: write_buckets(draft, [with_ids(people(0, 1024))], 10))
     (stranger.folder / "unfinished.json").unlink()
     with pytest.raises(PrivotError, match="is damaged"):
         stream(raw, tmp_path / "release", part_rows=1024, left="resume")
@@ -120,9 +120,9 @@ def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_p
 
 def test_two_runs_at_once_publish_a_part_once(tmp_path):
     parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, "refuse")
-    parts.publish(0, lambda draft: draft.write_bytes(b"first"))
+    parts.store(0, lambda draft: draft.write_bytes(b"first"))
     with pytest.raises(PrivotError, match="by another run at the same time"):
-        parts.publish(0, lambda draft: draft.write_bytes(b"second"))
+        parts.store(0, lambda draft: draft.write_bytes(b"second"))
     assert parts.path(0).read_bytes() == b"first"
     assert not list(parts.folder.glob(".*"))
 
@@ -133,7 +133,7 @@ def test_where_there_are_no_links_a_part_is_not_replaced_either(tmp_path, monkey
 
     monkeypatch.setattr(os, "link", no_links)
     parts = Parts.begin(tmp_path / "release", 8, 1, "{}", {}, "refuse")
-    parts.publish(0, lambda draft: draft.write_bytes(b"first"))
+    parts.store(0, lambda draft: draft.write_bytes(b"first"))
     with pytest.raises(PrivotError, match="by another run"):
-        parts.publish(0, lambda draft: draft.write_bytes(b"second"))
+        parts.store(0, lambda draft: draft.write_bytes(b"second"))
     assert parts.path(0).read_bytes() == b"first"

@@ -188,7 +188,7 @@ def test_altered_releases_are_refused(tmp_path):
     write(path, release.table.set_column(3, "sex", pa.array(["x"] * 20)), metadata)
     refused("holds what the randomizer does not report")
     write(path, release.table.set_column(2, "age", pa.array([1.0] * 20)), metadata)
-    refused("not hold 2 columns|half reported|does not report")
+    refused("not have 2 of the split columns|half reported|does not report")
     write(path, release.table.set_column(2, "age", pa.array([1] * 20)), metadata)
     refused("has type int64")
     with pytest.raises(PrivotError, match="is not there"):

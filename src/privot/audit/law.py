@@ -44,7 +44,7 @@ from privot.audit.statistics import (
 )
 from privot.audit.trials import Indices, Mask, PartReports, Trial
 from privot.randomizer.randomizer import Randomizer, Release
-from privot.randomizer.reports.rows import REPORT_ID, ReportTable, in_order
+from privot.randomizer.reports.rows import REPORT_ID, ReportTable, sorted_by_id
 
 _MIN_DRAWS, _MAX_DRAWS = 1_000, 200_000  # default number of reports of each record
 # The limits below bound the time and memory of an audit of any schema.
@@ -133,7 +133,7 @@ def _people(
 def _reports(randomizer: Randomizer, people: pa.Table) -> pa.Table:
     """Return reports as devices send them; raise PrivotError if one is impossible."""
     reports = randomizer.reports_in_order(people)
-    Release(ReportTable.of(in_order(reports)), randomizer).require_possible()
+    Release(ReportTable.of(sorted_by_id(reports)), randomizer).require_possible()
     return reports
 
 

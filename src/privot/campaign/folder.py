@@ -21,7 +21,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
 from privot.randomizer import Randomizer
 from privot.randomizer.reports.shuffled import shuffled_promise
-from privot.randomizer.reports.validation import named
+from privot.randomizer.reports.validation import with_campaign
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
@@ -180,7 +180,7 @@ def create(
     if shuffled := isinstance(rule, Randomizer) and shuffled_promise(rule.schema) is not None:
         # A random name gives it a fingerprint of its own. Otherwise reports that were sealed for another
         # campaign of the same randomizer could be put into a batch, and recognized there.
-        rule = Randomizer.from_json(named(rule.to_json()))
+        rule = Randomizer.from_json(with_campaign(rule.to_json()))
     with replacing_folder(folder) as draft:
         path, web = draft / _file_of(rule), draft / _WEB
         rule.save(path)

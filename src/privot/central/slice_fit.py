@@ -56,7 +56,7 @@ from privot.core.errors import (
     require_choice,
     require_count,
 )
-from privot.models import NOWHERE, Checkpoint, History
+from privot.models import NO_CHECKPOINT, Checkpoint, History
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 from privot.privacy.slice_sensitivity import CentralNeighboring, Sampling
@@ -231,7 +231,7 @@ class SliceFit(CentralFit):
                 learned,
                 objective,
                 settings.training,
-                checkpoint=NOWHERE if settings.release == "once" else state,
+                checkpoint=NO_CHECKPOINT if settings.release == "once" else state,
                 progress=progress,
                 seek=lambda _: learned.check(ledger),  # called before the first step
             )

@@ -44,7 +44,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, printable
-from privot.core.files import beside, cannot_write, replacing_file
+from privot.core.files import cannot_write, draft_path, replacing_file
 from privot.randomizer.publishing import read_buckets, write_buckets
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.counts import Counts, count, is_counted, is_counts
@@ -57,10 +57,10 @@ from privot.randomizer.reports.rows import (
     ImpossibleReportError,
     ReportTable,
     id_words,
-    in_order,
     is_release,
     one_array,
     shard_files,
+    sorted_by_id,
     write_reports,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
@@ -307,7 +307,7 @@ def collect_files(
     files = _report_files(sources)
     randomizer = randomizer or _randomizer_of_files(files)
     _require_one_batch(randomizer, sources, files)
-    work = beside(output)
+    work = draft_path(output)
     try:
         work.mkdir(mode=0o700)
         refused = Quarantine(work / "refused.csv", randomizer.types, [str(f) for f in files])
@@ -531,7 +531,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     names = list(randomizer.types)
     reports = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
     reasons = randomizer.reasons(reports)  # null for possible reports
-    distinct, copies = _distinct(in_order(reports.filter(pc.is_null(reasons))))
+    distinct, copies = _distinct(sorted_by_id(reports.filter(pc.is_null(reasons))))
     quarantined = _quarantined(refused, reports.filter(pc.is_valid(reasons)), reasons.drop_null())
     if not len(distinct):
         first = quarantined["reason"][0].as_py() if len(quarantined) else "there is none"

@@ -1,8 +1,8 @@
 """Loops compiled by Numba when they are first called, and cached on disk between processes.
 
 Numba is imported by the first call of a loop, since its import takes a third of a second. That call also
-puts Numba's own function into the module, in the place of the `Loop`, so that loops call each other
-directly. Compiled code runs without the interpreter's lock: plain threads can share the work.
+replaces the `Loop` in its module by Numba's function, so that loops call each other directly. Compiled
+code runs without the interpreter's lock, so threads run in parallel.
 """
 
 import importlib
@@ -76,16 +76,15 @@ def compiled(
 
     Arguments:
         function: Function in Numba's subset of Python.
-        reordering: Whether sums may be added up in any order, which is several times faster; the order
-            is the same in every run on a machine.
+        reordering: Whether to add in a faster order, which is the same in every run on a machine.
         python_entry: Whether Python code calls the loop; False if only other loops do.
 
     >>> @compiled
     ... def total(x):
-    ...     s = 0.0
-    ...     for each in x:
-    ...         s += each
-    ...     return s
+    ...     result = 0.0
+    ...     for number in x:
+    ...         result += number
+    ...     return result
     >>> total.options["nogil"]
     True
     """
@@ -102,6 +101,7 @@ def compiled(
     return Loop(function, options)
 
 
+# A `part` is called by other loops only.
 compiled_part = partial(compiled, python_entry=False)
 compiled_reordering = partial(compiled, reordering=True)
 compiled_reordering_part = partial(compiled, reordering=True, python_entry=False)

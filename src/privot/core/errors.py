@@ -4,8 +4,8 @@ Every message names the argument (or column), the value, and the remedy, in one 
 The command line prints it on standard error and exits with code 2; no partial output remains.
 
 Values above the limits are refused before memory or hours are spent on them. The limits are far above
-practical values and far below those that exhaust a machine, so that a typo of three extra zeros gives
-one line of error. An argument has the same limit in every function and command.
+practical values and far below those that exhaust a machine, so they find typos such as three extra
+zeros. An argument has the same limit in every function and command.
 """
 
 import importlib
@@ -93,12 +93,11 @@ def load_object(place: str, purpose: str) -> Any:
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return a package's `__getattr__`, which imports the module of a name on first use.
 
-    The function raises an AttributeError for a name that the package does not have, and a
-    ModuleNotFoundError that names the extra which a name needs.
+    It raises AttributeError for unknown names, and names the extra to install if an import fails.
 
     Arguments:
         package: Name of the package.
-        modules: Public names, by the package's module that has them.
+        modules: Public names, by the name of the module in the package that defines them.
     """
     places = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
 
@@ -111,10 +110,14 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
 
 def register_kind(kinds: dict[str, Any], kind: str, cls: type, noun: str) -> None:
-    """Enter a class under its kind; raise PrivotError if another class, called `noun`, has it."""
-    known, own = (f"{c.__module__}.{c.__qualname__}" for c in (kinds.setdefault(kind, cls), cls))
-    if known != own:  # reloading a module defines its class again, under the same name
-        raise PrivotError(f"{noun} kind {kind!r} is {known}: give yours a name of its own")
+    """Enter a class under its kind in `kinds`; raise PrivotError, about a `noun`, if another has it."""
+    known = kinds.get(kind, cls)
+    # Reloading a module defines its class again, under the same name.
+    if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise PrivotError(
+            f"{noun} kind {kind!r} is {known.__module__}.{known.__qualname__}: give yours a name of "
+            "its own"
+        )
     kinds[kind] = cls
 
 
@@ -124,7 +127,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[2J\n.csv")
     'a\\x1b[2J\\n.csv'
     """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -143,13 +146,15 @@ def require_finite(name: str, value: float, *, positive: bool = False) -> None:
 
 
 def hold_count(owner: object, name: str, most: int, why: str = "", least: int = 1) -> None:
-    """Hold a frozen class's field as `require_count` returns it: integers of NumPy may overflow."""
-    held = require_count(name, getattr(owner, name), most, why, least)
-    object.__setattr__(owner, name, held)
+    """Replace a frozen dataclass's field by the Python integer that `require_count` returns for it."""
+    count = require_count(name, getattr(owner, name), most, why, least)
+    object.__setattr__(owner, name, count)
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
-    """Return an integer (of Python or NumPy) between `least` and `most`; refuse 2.0 and `True`.
+    """Return an integer of Python or NumPy, from `least` to `most`, as one of Python.
+
+    Raises PrivotError for other numbers, 2.0 and True; `why` explains the limit.
 
     >>> import numpy as np
     >>> require_count("draws", np.int64(3), 10)
@@ -158,7 +163,7 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
     try:
         count = operator.index(value)
     except TypeError:
-        count = least - 1
+        count = least - 1  # out of range
     if isinstance(value, bool) or not least <= count <= most:
         reason = f" ({why})" if why else ""
         raise PrivotError(
@@ -168,7 +173,7 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
 
 
 def require_seed(seed: SupportsIndex) -> int:
-    """Return a seed that every generator of random numbers takes."""
+    """Return a seed as a Python integer; raise PrivotError unless it is from 0 to 2⁶³ − 1."""
     return require_count("seed", seed, MOST_SEED, least=0)
 
 

@@ -11,10 +11,8 @@ whatever permissions the draft has.
 
 **Outputs are checked before anything is computed** (`claim_file`, `claim_folder`):
 
-1. An output that exists is refused; with `force` it is replaced once the new one is complete. An empty
-   folder counts as absent.
-2. An output must not be an input, even with `force`: not through links, not inside of a folder that is
-   read, nor as a folder that contains an input.
+1. An output that exists, other than an empty folder, is refused; `force` replaces it at the end.
+2. An output must not be an input, contain one, or lie in one, even through links or with `force`.
 3. A folder is replaced only if all its files match the names of such an output, so that no home folder
    is deleted by mistake. A file does not replace a folder, nor a folder a file.
 4. The parent folder exists and is writable; the suffix determines the format.
@@ -64,7 +62,7 @@ def read_text(path: str | Path, noun: str) -> str:
 def replacing_file(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield an empty draft to write to, which replaces `path` if the block ends without an error."""
     path = Path(os.path.realpath(path))
-    draft = beside(path)
+    draft = draft_path(path)
     try:
         permissions = create(draft, secret=secret)
         yield draft
@@ -91,7 +89,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
     `recover_folder` brings it back if a kill hits between the two renames.
     """
     path = Path(os.path.realpath(path))
-    draft = beside(path)
+    draft = draft_path(path)
     previous = _previous(path)
     try:
         draft.mkdir(parents=True, mode=0o700 if secret else 0o777)
@@ -130,7 +128,7 @@ def _previous(path: Path) -> Path:
 
 
 def create(draft: Path, *, secret: bool) -> int:
-    """Create an empty file, for its owner alone if `secret`, and return its permission bits."""
+    """Create an empty file, readable by its owner alone if `secret`; return its permission bits."""
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
@@ -138,7 +136,7 @@ def create(draft: Path, *, secret: bool) -> int:
         os.close(handle)
 
 
-def beside(path: Path) -> Path:
+def draft_path(path: Path) -> Path:
     """Return a random path for a draft of `path`, in the same folder."""
     # The same folder is on the same file system: a rename across file systems is not atomic.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
@@ -178,7 +176,7 @@ def write_json(path: Path, fields: Any) -> None:
 
 @contextmanager
 def writing_json(path: Path, fields: Any) -> Iterator[None]:
-    """Write a draft of a JSON file, run the block, then rename: without room, the block does not run."""
+    """Replace a JSON file after the block; if the disk is full, raise PrivotError before the block."""
     with replacing_file(path, secret=True) as draft:
         draft.write_text(_json_text(fields), encoding="utf-8")
         flush(draft)
@@ -191,20 +189,20 @@ def _json_text(fields: Any) -> str:
 
 
 def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
-    """Open a file, made for its owner alone if missing; lock it against other threads and processes.
+    """Open a file and lock it against other threads and processes.
 
     Arguments:
-        path: The file, on a local disk.
-        flags: Flags of `os.open`, beside those for reading and writing.
-        busy: Message of the error if it is locked already; None to wait instead.
+        path: Path on a local disk; a missing file is created, readable by its owner alone.
+        flags: Further flags of `os.open`.
+        busy: Message of the error if the file is locked already; None to wait for the lock.
 
     Raises:
         OSError: if the file cannot be opened.
         PrivotError: if it cannot be locked.
     """
     if fcntl is None:
-        raise PrivotError("this system has no file locks that ledgers and tickets know: use POSIX")
-    # `flock` excludes threads, too, if each opens the file itself.
+        raise PrivotError("this system has no file locks, which ledgers need: use Linux or macOS")
+    # `flock` excludes other threads, too, if every thread opens the file itself.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
@@ -231,7 +229,7 @@ def close_locked(handle: int) -> None:
 def claim_file(
     path: Path, *, inputs: Iterable[Path] = (), suffixes: tuple[str, ...] = (), force: bool = False
 ) -> None:
-    """Raise PrivotError unless a file may and can be written, by the rules of this module.
+    """Raise PrivotError if writing a file would break a rule of this module, or is impossible.
 
     Arguments:
         path: The output.
@@ -253,9 +251,9 @@ def claim_file(
 def claim_folder(
     path: Path, patterns: Iterable[str], *, inputs: Iterable[Path] = (), force: bool = False
 ) -> None:
-    """Raise PrivotError unless a folder may and can be written, by the rules of this module.
+    """Raise PrivotError if writing a folder would break a rule of this module, or is impossible.
 
-    The names of all files of such a folder match `patterns`; `claim_file` has the other arguments.
+    The names of all files of such a folder match `patterns`. `claim_file` has the other arguments.
     """
     require_place(path, inputs)
     recover_folder(path)
@@ -274,18 +272,16 @@ def claim_folder(
 def require_place(path: Path, inputs: Iterable[Path] = ()) -> None:
     """Raise PrivotError if an output overlaps an input, or its folder is not writable."""
     if path.name in ("", ".."):
-        raise PrivotError(f"-o {path} names nothing of its own: give a file or folder to write")
+        raise PrivotError(f"-o {path} has no name: give a file or folder to write")
     for source in inputs:
         if _overlap(path, source):
-            raise PrivotError(
-                f"{path} is, holds, or lies in what is read, {source}: give -o another place"
-            )
+            raise PrivotError(f"{path} overlaps the input {source}: give -o another place")
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise PrivotError(f"{path} cannot be written: {real.parent} is no folder; make it first")
-    draft = beside(real)
+    draft = draft_path(real)
     try:
-        create(draft, secret=True)  # no query covers permissions, quotas, disks and long names
+        create(draft, secret=True)  # only an attempt tests permissions, quota, disk and long names
     except OSError as error:
         raise cannot_write(path, error) from None
     finally:
@@ -309,7 +305,7 @@ def _exists(path: Path) -> PrivotError:
 
 
 def state_folder() -> Path:
-    """Return the path of the state folder, without making it."""
+    """Return the path of the state folder, which may not exist."""
     if given := os.environ.get("PRIVOT_STATE_DIR"):
         return Path(given).absolute()
     try:
@@ -323,7 +319,7 @@ def state_folder() -> Path:
 
 @contextmanager
 def holding_state() -> Iterator[Path]:
-    """Yield the state folder, locked against other threads and processes."""
+    """Create the state folder if needed, lock it against other threads and processes, and yield it."""
     folder = state_folder()
     try:
         for part in (folder, folder / "ledgers", folder / "accounts"):
@@ -342,14 +338,14 @@ def holding_state() -> Iterator[Path]:
 
 
 def secret_key() -> bytes:
-    """Return the 32-byte key of this account's digests; make it on first use."""
+    """Return the 32-byte key of this account's digests, created on first use but never replaced."""
     with holding_state() as folder:
         path = folder / "key"
         if not path.exists():
             if any((folder / "accounts").iterdir()) or any((folder / "pipes").glob("*")):
                 raise PrivotError(
-                    f"{path} is gone, and with another nothing is found again: restore it, or move "
-                    f"{folder} away, and with it all that is known of earlier runs"
+                    f"{path} is gone, and a new key would not find earlier accounts: restore it, "
+                    f"or move {folder} away, with all accounts"
                 )
             with replacing_file(path, secret=True) as draft:
                 draft.write_bytes(secrets.token_bytes(32))
@@ -362,7 +358,7 @@ def secret_key() -> bytes:
 
 
 def _require_private(path: Path, forbidden: int, access: str, remedy: str) -> None:
-    """Refuse a path that gives others `forbidden` permission bits: those to `access` it."""
+    """Raise PrivotError if others have a permission bit of `forbidden`, which allows `access`."""
     if path.stat().st_mode & forbidden:
         raise PrivotError(
             f"{path} may be {access} by others: if none of them has done so, `chmod {remedy} {path}`"

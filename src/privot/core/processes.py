@@ -63,7 +63,7 @@ def _cleared_in_children() -> mmap.mmap | None:
 
 
 def started_by_torchrun() -> bool:
-    """Return True if this process is one of several that torchrun started."""
+    """Return True if torchrun started this process and others."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
 
 
@@ -73,10 +73,7 @@ def is_first() -> bool:
 
 
 def num_threads() -> int:
-    """Return the number of threads for compiled loops: `OMP_NUM_THREADS` or the number of cores.
-
-    torchrun sets `OMP_NUM_THREADS` to 1.
-    """
+    """Return the number of threads for compiled loops: `OMP_NUM_THREADS`, or the number of cores."""
     given = os.environ.get("OMP_NUM_THREADS", "")
     if given.isdigit() and int(given):
         return int(given)
@@ -116,14 +113,14 @@ def deferred_interruption() -> Iterator[Interruption]:
     if threading.current_thread() is not threading.main_thread():
         yield interruption  # Python handles signals in the main thread only
         return
-    previous = {s: signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def note(number: int, frame: FrameType | None) -> None:
+    def record(number: int, frame: FrameType | None) -> None:
         interruption.requested = True
         signal.signal(number, previous[signal.Signals(number)])
 
     for number in previous:
-        signal.signal(number, note)
+        signal.signal(number, record)
     try:
         yield interruption
     finally:

@@ -1,4 +1,4 @@
-"""Randomizer, which turns records into reports, and releases of these reports."""
+"""Randomizers, which turn records into noisy reports, and releases and counts of the reports."""
 
 from privot.core.errors import naming_extra
 

@@ -1,6 +1,6 @@
 r"""Division of one person's privacy budget among the parts of a report.
 
-The parts of a report are reports of the same person: their privacy losses add up (basic composition).
+The privacy losses of the parts add up, since they are about the same person (basic composition).
 
 **Split columns.** If a report has k columns, each pure mechanism gets $ε/k$. The columns are drawn
 independently of the record, so the losses of any k columns add up to at most ε.
@@ -14,16 +14,13 @@ $$ \sqrt{j}\, μ ≤ μ(jε/k, δ), $$
 where $μ(ε, δ)$ is the largest parameter of an (ε, δ)-private Gaussian mechanism, by the exact formula of
 Balle and Wang (2018). The noise of Gaussian columns satisfies this for every j that can occur.
 
-**Shares.** If all columns are reported, some may have an ε of their own, and the others share the rest
-as above. The losses of different mechanisms add up: with an (ε_1, δ)-private Gaussian image and an
-ε_2-private label, the report is (ε_1 + ε_2, δ)-private.
+**Shares.** If all columns are reported, the user may set the ε of some, and the others share the rest as
+above. An (ε_1, δ)-private Gaussian image with an ε_2-private label is (ε_1 + ε_2, δ)-private.
 
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
     Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,11 +53,11 @@ from privot.schema.columns.column import CodedColumn
 
 REPORTS = ("auto", "joint", "split")  # values of `report` in calibration
 _ROUNDING_MARGIN = 1 + 2.0**-38  # factor of the noise, for rounding errors of many columns
-_FEW_ROUNDINGS = 2.0**-50  # relative, 8 half units in the last place: errors of 1 or 2 operations
+_FEW_ROUNDINGS = 2.0**-50  # bound on the relative rounding error of one or two operations
 
 
 def require_kind(mechanism: str, delta: float) -> None:
-    """Raise an error for an unknown mechanism, or a δ that does not fit it."""
+    """Raise PrivotError for an unknown mechanism, or a δ that does not fit it."""
     known = ["auto", *(kind for kind, cls in mechanism_kinds().items() if cls.by_kind)]
     if mechanism not in known:
         raise PrivotError(f"mechanism {mechanism!r} is not known: use one of {', '.join(known)}")
@@ -90,20 +87,21 @@ def calibrate_columns(
     num_reported: int,
     shares: Mapping[str, float] | None = None,
 ) -> dict[str, Mechanism]:
-    """Return a mechanism for each of the columns `names`; any k = `num_reported` are (ε, δ)-private.
+    """Return mechanisms of split columns, any `num_reported` of which together are (ε, δ)-private.
 
     `shares` are the ε of some pure columns; then all columns must be reported.
     """
     require_kind(mechanism, delta)
     columns, shares = {name: schema.columns[name] for name in names}, shares or {}
     kinds = {name: kind_for(column, name, mechanism) for name, column in columns.items()}
-    gaussian = [n for n, kind in kinds.items() if kind != "auto" and not mechanism_kind(kind).pure]
+    gaussian = [
+        name for name in names if kinds[name] != "auto" and not mechanism_kind(kinds[name]).pure
+    ]
     if shares:
         _check_shares(shares, names, gaussian, epsilon, num_reported)
     # Shares are rounded down, so that their sum does not exceed ε.
-    rest, num_sharing = epsilon - math.fsum(shares.values()), num_reported - len(shares)
-    if shares:
-        rest -= epsilon * _FEW_ROUNDINGS
+    rounding = epsilon * _FEW_ROUNDINGS if shares else 0.0
+    rest, num_sharing = epsilon - math.fsum(shares.values()) - rounding, num_reported - len(shares)
     equal_share = math.nextafter(rest / num_sharing, 0.0)
     mechanisms: dict[str, Mechanism] = {}
     for name, kind in kinds.items():
@@ -129,7 +127,7 @@ def calibrate_columns(
 
 
 def kind_for(column: Column, name: str, mechanism: str) -> str:
-    """Return `mechanism` if it fits; a column without a domain otherwise uses randomized response."""
+    """Return `mechanism` if it fits the column; otherwise, for categories, randomized response."""
     reason = "" if mechanism == "auto" else mechanism_kind(mechanism).unfit(column)
     if not reason:
         return mechanism
@@ -145,13 +143,13 @@ def _check_shares(
     epsilon: float,
     num_reported: int,
 ) -> None:
-    """Raise an error for shares of columns that are unknown or Gaussian, or that use up `epsilon`."""
+    """Raise PrivotError for shares of unknown or Gaussian columns, or shares that use up `epsilon`."""
     for name, share in shares.items():
         if name not in names or name in gaussian:
             raise PrivotError(
                 f"shares name column {name!r}, which "
                 + ("is Gaussian and gets the rest" if name in gaussian else "is unknown")
-                + f": name some of {[n for n in names if n not in gaussian]}"
+                + f": name some of {[known for known in names if known not in gaussian]}"
             )
         if not isinstance(share, int | float) or not 0 < share < epsilon:
             raise PrivotError(f"share {share} of column {name!r} is not between 0 and {epsilon}")
@@ -169,10 +167,7 @@ def _check_shares(
 def _shared_multiplier(
     num_gaussian: int, num_pure: int, share: float, delta: float, num_reported: int
 ) -> float:
-    """Return the noise multiplier 1/μ of Gaussian columns: the largest √j / μ(jε/k, δ) over j.
-
-    `share` is ε/k.
-    """
+    """Return the noise multiplier 1/μ of Gaussian columns: the largest √j / μ(j · share, δ) over j."""
     multiplier = 0.0
     for j in range(max(1, num_reported - num_pure), min(num_reported, num_gaussian) + 1):
         root = math.sqrt(j)
@@ -185,7 +180,7 @@ def _shared_multiplier(
 def split_guarantee(
     schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
 ) -> PureDP | ApproximateDP:
-    """Compute the guarantee of any `num_reported` columns from their noise; ε is rounded up.
+    """Compute the guarantee of any `num_reported` columns from their noise, with ε rounded up.
 
     Raises:
         PrivotError: if a mechanism does not fit its column, or needs δ > 0 and there is none.
@@ -204,8 +199,8 @@ def split_guarantee(
             guarantee = mechanism.guarantee(column.domain)
             if not isinstance(guarantee, PureDP):
                 raise PrivotError(
-                    f"mechanism {mechanism.kind!r} of column {name!r} spends δ and is not Gaussian, "
-                    "whose shares alone add up: report the column by another"
+                    f"mechanism {mechanism.kind!r} of column {name!r} spends δ, which only Gaussian "
+                    "mechanisms share with other columns: report the column by another"
                 )
             losses.append(guarantee.epsilon)
         else:
@@ -288,8 +283,8 @@ def calibrate_reports(
     if not table:
         raise PrivotError("report 'joint' needs columns of a table, the schema has vectors only")
     # Cells of vectors are in the joint report, too, unless a mechanism is named for them.
-    joined_names = table if mechanism is not None else schema.coded
-    coded = {n: column for n, column in schema.coded.items() if n in joined_names}
+    joined_names = schema.coded if mechanism is None else table
+    coded = {name: schema.coded[name] for name in joined_names}
     return _calibrate_joint(schema, coded, epsilon, delta, mechanism, report_columns)
 
 
@@ -304,7 +299,7 @@ def _calibrate_joint(
     """Return the joint report of the `coded` columns, and mechanisms of all others."""
     apart, share = [name for name in schema.columns if name not in coded], epsilon
     if apart:
-        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)  # rounded down, as above
+        share = math.nextafter(epsilon / (len(apart) + 1), 0.0)  # rounded down
     elif mechanism is not None:
         raise PrivotError(
             f"mechanism {mechanism!r} would be ignored: a joint report of a table has its own; "
@@ -312,7 +307,9 @@ def _calibrate_joint(
         )
     elif delta > 0:
         raise PrivotError(f"delta {delta} is not needed by a joint report: leave it out")
-    codings = {n: tuple(a.size for a in column.codings) for n, column in coded.items()}
+    codings = {
+        name: tuple(alphabet.size for alphabet in column.codings) for name, column in coded.items()
+    }
     if report_columns is None:
         forms = choose_forms([max(sizes) for sizes in codings.values()], share)
         joint = JointReport(FormDesign(codings, *forms), share)
@@ -325,7 +322,7 @@ def _calibrate_joint(
 
 
 def _is_joined(schema: Schema, table: Sequence[str]) -> bool:
-    """Return True if the coded columns `table`, without vectors, are reported jointly by default."""
+    """Return whether the coded columns `table`, which exclude vectors, are joint by default."""
     if not table or (schema.images and len(table) == 1):  # an image and its label are split
         return False
     # A single number or date is reported as a point, unless the schema declares its codes.
@@ -336,7 +333,7 @@ def _is_joined(schema: Schema, table: Sequence[str]) -> bool:
 def _calibrate_candidates(
     schema: Schema, epsilon: float, delta: float, kind: str
 ) -> CandidatesReport | None:
-    """Return a candidates report of the schema's only image or long vector and its label.
+    """Return the candidates report of the schema's only image or long vector, with its label.
 
     Returns None if the schema has other columns, another mechanism is named, or Laplace noise errs less.
     """
@@ -354,7 +351,7 @@ def _calibrate_candidates(
 
 
 def require_report_columns(report_columns: int | None, total: int) -> None:
-    """Raise an error unless `report_columns` is None or an integer from 1 to `total`."""
+    """Raise PrivotError unless `report_columns` is None or an integer from 1 to `total`."""
     if report_columns is None:
         return
     if type(report_columns) is not int or not 1 <= report_columns <= total:

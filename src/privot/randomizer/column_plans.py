@@ -1,14 +1,14 @@
 r"""Expected errors of all mechanisms for one column of points, and the ε and n of equal error.
 
-A **way** of reporting, a mechanism with its settings, is represented by a function from ε and the number
-n of people to the expected error. Errors decrease in both, so the ε and the n at which another way has
-the error of the chosen one are found by bisection.
+A **way** of reporting is a mechanism with its settings, represented by a function from ε and the number
+n of people to the expected error. Errors decrease in both, so the ε and the n of equal error are found
+by bisection.
 
 **Places, numbers and dates**: the error is a Wasserstein distance (`privot.mechanisms.mechanism`).
 
-**Long vectors and images**: the error is that of the mean of each label's records. Let n people have one
-of C labels, equally often. The mean of a label errs in each of q coordinates with standard deviation τ,
-so the error has the expected length $τ \sqrt q$, in units in which records have length at most 1:
+**Long vectors and images**: the error is that of the mean of each label's records. Let each of C labels
+have n/C people. The estimated mean of a label has standard deviation τ in each of q coordinates, so the
+error has the expected length $τ \sqrt q$, in units in which records have length at most 1:
 
 - candidates: $τ = C / (g \sqrt{a_1 n})$, with the gain g of the codebook and the weight $a_1$ of the
   coordinates among the features (`privot.mechanisms.candidates`);
@@ -23,13 +23,11 @@ This is exact for the linear estimate; a fit by likelihood errs less.
 is simulated: coordinate k of the mean of each of C classes deviates from the common mean with variance
 $b_k = \frac14 k^{−1} / \sum_{j ≤ 100} j^{−1}$, records deviate from it with variance $k b_k / 1.5$, and
 labels are predicted by the best linear rule for known variances and noisy means. With ten classes and no
-noise its accuracy is 0.84, between those of two public training sets, handwritten digits and clothes
-(`python -m studies reports.plans`). If classes are closer or farther apart, it is lower or higher.
+noise its accuracy is 0.84, between the accuracies for two public sets of images, handwritten digits and
+clothes (`python -m studies reports.plans`). If classes are closer together, it is lower.
 
 **Privacy review.** Inputs are public (the schema, ε, n); nothing depends on a record.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
@@ -47,7 +45,7 @@ from privot.randomizer.reports.candidates import CANDIDATES, CandidatesReport, c
 from privot.schema import Column, Schema
 from privot.schema.columns.column import PointColumn
 
-_LEAST_EPSILON = 2.0**-10  # from which the ε of equal error is searched
+_LEAST_EPSILON = 2.0**-10  # lower end of the search for the ε of equal error
 _HALVINGS = 16  # steps of a bisection on the logarithmic scale, to about a thousandth
 
 
@@ -75,7 +73,7 @@ Way = Callable[[float, int], Expected]
 
 @dataclass(frozen=True)
 class PlannedReport:
-    """One way of reporting, and the ε or n at which it has the error of the chosen one.
+    """One way of reporting, and the ε and the n at which it has the error of the chosen way.
 
     Arguments:
         report: Kind of the mechanism.
@@ -107,12 +105,12 @@ class ColumnPlan:
     """Expected quality of a column's reports.
 
     Arguments:
-        columns: The column, and its label if it is reported with it.
+        columns: Name of the column, and of its label if both are reported together.
         measure: Kind of the error: `"W1"` for numbers and `"W2"` for places, in unit coordinates, in
             which the range is 2; for longer vectors and images `"mean"` or `"class means"`: the expected
-            length of the mean's error, where records have length 1 at most.
+            length of the mean's error, in units in which records have length at most 1.
         epsilon: Privacy loss of one report of these columns.
-        delta: The δ at which Gaussian noise is compared.
+        delta: δ of Gaussian noise.
         options: All ways of reporting, the chosen one first.
         forecasts: Forecasts of the chosen way for a tenth to ten times the people, half to twice the ε.
     """
@@ -133,7 +131,7 @@ class ColumnPlan:
 def compare_ways(
     ways: Mapping[str, Way], chosen: str, epsilon: float, people: int
 ) -> tuple[PlannedReport, ...]:
-    """Return all possible ways, the one `chosen` first and the others by their error."""
+    """Return all possible ways: the one named `chosen` first, then the others by their error."""
     goal = ways[chosen](epsilon, people)
     first = PlannedReport(chosen, goal.error, goal.accuracy, epsilon, people)
     rivals = {kind: way for kind, way in ways.items() if kind != chosen}
@@ -164,27 +162,22 @@ def forecast_epsilons(epsilon: float) -> list[float]:
 
 
 def _compare(kind: str, way: Way, goal: float, epsilon: float, people: int) -> PlannedReport | None:
-    """Find the ε and the number of people at which a way has the error `goal`; None if ε is unfit."""
+    """Find the ε and the n at which a way has the error `goal`; None if it does not allow `epsilon`."""
     expected = _if_possible(way, epsilon, people)
     if expected is None:
         return None
 
-    def at_epsilon(log_epsilon: float) -> float:
-        reached = _if_possible(way, math.exp(log_epsilon), people)
+    def error_at_epsilon(epsilon: float) -> float:
+        reached = _if_possible(way, epsilon, people)
         return math.inf if reached is None else reached.error
 
-    def at_people(log_people: float) -> float:
-        return way(epsilon, max(1, round(math.exp(log_people)))).error
+    def error_of_people(people: float) -> float:
+        return way(epsilon, max(1, round(people))).error
 
-    same_epsilon = _bisect(at_epsilon, goal, math.log(_LEAST_EPSILON), math.log(LARGEST_EPSILON))
-    same_people = _bisect(at_people, goal, 0, math.log(MOST_PEOPLE))
-    return PlannedReport(
-        kind,
-        expected.error,
-        expected.accuracy,
-        None if same_epsilon is None else math.exp(same_epsilon),
-        None if same_people is None else math.ceil(math.exp(same_people)),
-    )
+    same_epsilon = _bisect(error_at_epsilon, goal, _LEAST_EPSILON, LARGEST_EPSILON)
+    same_people = _bisect(error_of_people, goal, 1, MOST_PEOPLE)
+    same_people = None if same_people is None else math.ceil(same_people)
+    return PlannedReport(kind, expected.error, expected.accuracy, same_epsilon, same_people)
 
 
 def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
@@ -195,18 +188,21 @@ def _if_possible(way: Way, epsilon: float, people: int) -> Expected | None:
         return None
 
 
-def _bisect(error: Callable[[float], float], goal: float, low: float, high: float) -> float | None:
-    """Return the argument from `low` to `high` at which a decreasing error reaches the goal, or None."""
-    if not error(high) <= goal:
+def _bisect(
+    error: Callable[[float], float], goal: float, least: float, most: float
+) -> float | None:
+    """Return the argument from `least` to `most` at which a falling error reaches the goal, or None."""
+    low, high = math.log(least), math.log(most)
+    if not error(math.exp(high)) <= goal:  # the error may be NaN
         return None
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if error(middle) <= goal else (middle, high)
-    return high
+        low, high = (low, middle) if error(math.exp(middle)) <= goal else (middle, high)
+    return math.exp(high)
 
 
 def ways_of_places(column: Column, delta: float, *, alone: bool) -> dict[str, Way]:
-    """Return the ways for a column of few coordinates; `alone` if the schema has no other column."""
+    """Return the ways for a column of up to three coordinates; `alone` if it is the only column."""
     return {
         name: partial(_expected_distance, column, kind, delta, alone)
         for name, kind in mechanism_kinds(column).items()
@@ -233,8 +229,10 @@ def _expected_distance(
     return Expected(planned_error(mechanism, column.domain, people))
 
 
-# Simulated images (see the module): Σ b_k, divisor of the variance within classes, most coordinates.
-_BETWEEN, _BETWEEN_TO_WITHIN, _MOST_COORDINATES = 0.25, 1.5, 100
+# Simulated images, as in the module's docstring.
+_BETWEEN = 0.25  # Σ b_k
+_BETWEEN_TO_WITHIN = 1.5  # divisor of the variance of records
+_MOST_COORDINATES = 100
 _POPULATIONS, _RECORDS = 20, 1000  # number of simulations, and of records in each
 
 
@@ -259,11 +257,11 @@ def _expected_of_candidates(
     """Return the expected error of the means by candidates, with the accuracy for labeled images."""
     report = CandidatesReport.calibrate(schema, name, label, epsilon)
     features, gain = report.features, report.mechanism.gain
-    root = math.sqrt(people * (1 - features.label_weight))  # of n times the weight a₁
-    tau, accuracy = features.num_labels / gain / root, None
+    root = math.sqrt(people * (1 - features.label_weight))  # √(a₁ n)
+    tau, simulate = features.num_labels / gain / root, None
     if features.num_labels > 1 and report.coordinates.column.image_shape is not None:
-        accuracy = partial(simulated_accuracy, features.num_labels, features.num_coordinates, tau)
-    return Expected(tau * math.sqrt(features.num_coordinates), accuracy)
+        simulate = partial(simulated_accuracy, features.num_labels, features.num_coordinates, tau)
+    return Expected(tau * math.sqrt(features.num_coordinates), simulate)
 
 
 def _stddev_of_one(
@@ -279,9 +277,9 @@ def _stddev_of_one(
     if label is None:
         return math.sqrt(calibrate_as(column, kind, epsilon, delta).variance)
     classes = schema.coded[label].alphabet.size
-    same, other = RandomizedResponse(classes, epsilon / 2).probabilities
+    p1, p0 = RandomizedResponse(classes, epsilon / 2).probabilities
     # E w²: each of the C labels is reported with probability 1/C, since all are equally frequent.
-    mean_squared_weight = (1 - 2 * other + classes * other**2) / (classes * (same - other) ** 2)
+    mean_squared_weight = (1 - 2 * p0 + classes * p0**2) / (classes * (p1 - p0) ** 2)
     variance = calibrate_as(column, kind, epsilon / 2, delta).variance
     return classes * math.sqrt(variance * mean_squared_weight)
 
@@ -289,9 +287,9 @@ def _stddev_of_one(
 def _expected_of_noise(
     column: PointColumn, stddev_of_one: Callable[[float], float], epsilon: float, people: int
 ) -> Expected:
-    """Return the expected error of the means by noise, over the coordinates that candidates report."""
+    """Return the expected error of the means with noise, over the coordinates that candidates report."""
     coordinates = coordinates_at(column, epsilon)
-    # Records of length `large_length` in unit coordinates have length 1 in the plan.
+    # Vectors of length `large_length` in unit coordinates have length 1 in the plan's units.
     tau = stddev_of_one(epsilon) / math.sqrt(people) / coordinates.large_length
     return Expected(tau * math.sqrt(coordinates.count))
 

@@ -1,9 +1,9 @@
 r"""Privatization and counting inside engines that repeat their tasks: Spark, Beam, Ray, DuckDB, Polars.
 
-`EngineRun.privatize` is a function of Arrow batches, which an engine calls where its records are. It
-writes their reports, or only the counts of these, as parts to a folder that all workers see, and returns
-**receipts**, which name the parts. `EngineRun.publish` makes a release, or counts, of what the receipts
-name. `count_batches` is such a function of reports that are there already.
+The engine's tasks call `EngineRun.privatize` with Arrow batches of their records. It writes the reports,
+or only the counts of the reports, as parts to a folder that all workers see, and returns **receipts**,
+which name the parts. `EngineRun.publish` makes a release, or counts, of the parts that receipts name.
+`count_batches` counts existing reports in tasks.
 
 **Every record is noised once** in the output, however often an engine calls the function: when a worker
 dies, when it starts a slow task twice, when it computes a lost result or a lazy data frame again.
@@ -12,31 +12,28 @@ dies, when it starts a slow task twice, when it computes a lost result or a lazy
   last part was linked to its name (`privot.randomizer.publishing`).
 * An engine delivers the result of one attempt of each task. So the receipts of **one execution** name
   one report of every record. Other parts are never read, and are deleted.
-* The first list of receipts is published by a link, which fails if there is one. The output appears by
-  one rename, after which the folder is gone: the function then refuses every call.
+* The first list of receipts is stored by a link, which fails if a list is stored already. The output
+  appears by one rename. Then the folder is deleted, after which the function refuses every call.
 
-**What no receipt shows.** Two executions together name two reports of each record, and a query that
-gives other rows when an engine computes it again may repeat some rows and lose others. `num_rows`
-refuses both, unless the number of rows is the same by chance. Two runs with two outputs are two reports
-of everybody.
+**Limits.** The receipts of two executions together name two reports of each record. A query that gives
+other rows when an engine computes it again may repeat some rows and lose others. If `num_rows` is given,
+both are refused, unless the number is the same by chance. Two runs draw two reports of every record.
 
-**Every report is counted once**: equal counts are those of a task that ran twice, and of counts that
-share reports otherwise, nothing is merged (`privot.randomizer.reports.counts`).
+**Every report is counted once**: of equal counts, which a task that ran twice returns, one is used, and
+counts that share reports otherwise are refused (`privot.randomizer.reports.counts`).
 
-**Privacy review.** Adjacency, Δ and the sizes are those of `privot.randomizer.privatize`. The folder is
+**Privacy review.** Adjacency, Δ and sizes are as in `privot.randomizer.privatize`. The folder is
 readable by its owner only, who has the raw records: parts that no receipt names are second reports of
 the same people, and whoever copies them has both. Receipts pass through the engine; they contain the
 number of records of a task and exact counts of values outside their bounds (**not private**). Tasks get
 the public randomizer, neither seeds nor states of generators: every process draws from the operating
-system. Noise that is a function of a secret key and a record's id would repeat without this folder,
-but the key would travel through the engine, and whoever finds it later removes the noise of all reports.
+system. (Noise computed from a secret key and a record's id would be the same in every task, without a
+folder. But the key would pass through the engine, and would reveal all records to whoever finds it.)
 
 References:
     Armbrust et al., *Delta Lake: high-performance ACID table storage over cloud object stores* (2020),
-    for tasks that write files, of which a log names those that count.
+    for tasks that write files, and a log that names the valid ones.
 """
-
-from __future__ import annotations
 
 import json
 import secrets
@@ -44,7 +41,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,13 +63,13 @@ from privot.randomizer.reports.rows import COUNTS_SUFFIX
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import TableBatches, as_table
 
-RECEIPT, COUNTS = "receipt", "counts"  # columns of what the functions return
-_FIRST_BITS = 62  # of the random number of a call's first part
+RECEIPT, COUNTS = "receipt", "counts"  # columns of the returned batches
+_FIRST_BITS = 62  # length of the random number of a call's first part
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """Privatization of one table by tasks of an engine; it is sent to the tasks.
+    """Privatization of one table by tasks of an engine, which sends this object to them.
 
     Arguments:
         randomizer: Randomizer of every record.
@@ -96,19 +93,19 @@ class EngineRun:
         part_rows: int | None = None,
         left: Left = "refuse",
     ) -> Self:
-        """Create the folder of the parts. All workers must see it under this path, as the same user.
+        """Create the folder of the parts, which all workers must see under its path, as the same user.
 
         Arguments:
             randomizer: Randomizer of every record.
             output: Path of the release or the counts, which does not exist.
             num_rows: Number of records; with another number, nothing is published.
             part_rows: Most records in a part, and approximately the reports in a shard.
-            left: Treatment of the parts that a stopped run left: "refuse"; "resume", to publish those
-                that were named by receipts, or else to privatize anew; or "discard".
+            left: Treatment of parts that a stopped run left: "refuse" to run; "resume" to publish the
+                committed parts, or to privatize again if none are committed; or "discard".
 
         Raises:
             PrivotError: if the output exists, or parts of another run do; for counts, if reports of
-                this randomizer are not counted, or batches of them not added.
+                this randomizer cannot be counted in tasks.
         """
         path = Path(output).resolve()
         if path.suffix == COUNTS_SUFFIX:
@@ -143,40 +140,39 @@ class EngineRun:
         num_rows, outside = make_parts(
             self.randomizer, records, self.parts, workers=workers, first=first, write=write
         )
-        number, found = (
-            -(-num_rows // self.parts.part_rows),
-            {k: n for k, n in outside.items() if n},
-        )
-        receipt = {"parts": [first, number], "rows": num_rows, "outside": found}
+        receipt = {
+            "parts": [first, -(-num_rows // self.parts.part_rows)],
+            "rows": num_rows,
+            "outside": {name: count for name, count in outside.items() if count},
+        }
         yield pa.record_batch({RECEIPT: [json.dumps(receipt)]})
 
     def commit(self, receipts: Any) -> None:
-        """Name the parts that count: those of the receipts, unless others were committed before.
+        """Select the parts to publish: the parts of these receipts, or of those committed before.
 
         Arguments:
             receipts: Table with a column of receipts of one execution, or an iterable of tables or Arrow
-                batches. A receipt that is repeated counts once.
+                batches. Repeated receipts are used once.
 
         Raises:
             PrivotError: if the receipts are not for `num_rows` records, or the run has ended.
         """
         self._require_unended()
-        found = [json.loads(text) for text in _distinct(receipts, RECEIPT)]
-        num_rows = sum(receipt["rows"] for receipt in found)
+        parsed = [json.loads(text) for text in _distinct(receipts, RECEIPT)]
+        num_rows = sum(receipt["rows"] for receipt in parsed)
         if num_rows == 0 or self.num_rows not in (None, num_rows):
             expected = "some" if self.num_rows is None else f"{self.num_rows:,}"
             raise PrivotError(
                 f"the receipts are for {num_rows:,} records, not {expected}: give all receipts of one "
                 "execution, and of no other"
             )
-        self.parts.commit(found)
+        self.parts.commit(parsed)
 
     def publish(self, receipts: Any = None) -> Privatized:
         """Commit the receipts, if given, and publish the parts that were committed.
 
         Raises:
-            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full, in
-                which case parts stay.
+            PrivotError: as `commit`; if a part is missing, the output exists, or the disk is full.
         """
         if receipts is not None:
             self.commit(receipts)
@@ -201,7 +197,7 @@ class EngineRun:
         return len(counts)
 
     def _require_unended(self) -> None:
-        """Raise an error for a call after the release was published, or its parts were discarded."""
+        """Raise PrivotError if the release was published, or the parts were discarded."""
         if not self.parts.folder.exists():
             raise PrivotError(
                 f"{self.parts.folder} is gone, as its run has ended: to noise the same records again "
@@ -212,26 +208,26 @@ class EngineRun:
 def count_batches(
     batches: Iterable[pa.RecordBatch | pa.Table], randomizer: Randomizer
 ) -> Iterator[pa.RecordBatch]:
-    """Count reports in a task; yield one batch with one row: content of a file of counts, or null.
+    """Count reports in a task; yield one batch with one row: the content of a counts file, or null.
 
-    Types that an engine has changed, such as those of ids, are restored.
+    Columns whose types an engine has changed, such as the ids, are converted back.
     """
     types = pa.schema(randomizer.types)
     tables = (pa.table(batch).select(types.names).cast(types) for batch in batches)
-    rows = (table for table in tables if table.num_rows)
-    start = [*islice(rows, 1)]
-    content = count(chain(start, rows), randomizer).to_bytes() if start else None
+    nonempty = (table for table in tables if table.num_rows)
+    first = next(nonempty, None)
+    content = None if first is None else count(chain([first], nonempty), randomizer).to_bytes()
     yield pa.record_batch({COUNTS: pa.array([content], pa.binary())})
 
 
 def merge_counts(rows: Any) -> Counts:
-    """Add up what `count_batches` returned, once each.
+    """Add up the distinct counts that `count_batches` returned.
 
     Arguments:
         rows: Table with a column of counts, or an iterable of tables or Arrow batches.
 
     Raises:
-        PrivotError: if there are none, or counts of different tasks share reports.
+        PrivotError: if there are no counts, or counts of different tasks share reports.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -244,12 +240,12 @@ def merge_counts(rows: Any) -> Counts:
     contents = sorted(_distinct(rows, COUNTS) - {None})
     if not contents:
         raise PrivotError("the tasks have counted no reports: give at least one")
-    named = enumerate(contents, start=1)
-    return reduce(Counts.merge, (Counts.from_bytes(each, f"counts {k}") for k, each in named))
+    parts = (Counts.from_bytes(content, f"counts {k}") for k, content in enumerate(contents, 1))
+    return reduce(Counts.merge, parts)
 
 
 def _distinct(rows: Any, column: str) -> set[Any]:
-    """Return the values of a column of a table, or of an iterable of tables or batches."""
+    """Return the distinct values of a column of a table, or of an iterable of tables or batches."""
     if not hasattr(rows, "columns"):
         rows = pa.concat_tables(map(pa.table, rows))
     return {*as_table(rows).column(column).to_pylist()}

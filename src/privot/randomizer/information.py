@@ -1,7 +1,7 @@
 r"""Fisher information of reports about columns and pairs, expected errors, and the design of forms.
 
 All inputs are public: the numbers $K_i$ of values of the m columns, ε, and the number n of people. A
-form C is a set of columns, and is drawn by $n_C$ people.
+form C is a set of columns that are reported together, by $n_C$ people.
 
 **Information of one report.** The density $g = P ∏K_i$ of a distribution P of records is a sum of
 orthogonal terms $1 + \sum_V g_V$ for sets V of columns: a main effect of each column, an interaction of
@@ -27,9 +27,9 @@ $$ \frac{1}{K_i^2} \frac{K_i−1}{J_i}, \qquad \frac{1}{K_i^2 K_j^2} \Bigl(
 which is the Cramér–Rao bound, and the asymptotic variance of maximum likelihood without a model. The
 expected total variation is $½ \sqrt{2/π} \sum \mathrm{sd}$ over the cells.
 
-**Design of forms**, the default of calibration. Possible forms are the sets of one to four columns, as
-long as their cells and their number are not too large; a design gives each a share $π_C$ of the people,
-and has the information $J_V = \sum_{C ⊇ V} π_C ι_C$ about a column or a pair. The design minimizes
+**Design of forms**, the default of calibration. Possible forms are the sets of one to four columns,
+unless their cells or their number are too large. A design gives each a share $π_C$ of the people, and
+has the information $J_V = \sum_{C ⊇ V} π_C ι_C$ about a column or a pair. The design minimizes
 
 $$ \sum_{i<j} \sqrt{\frac{a_i}{J_i} + \frac{a_j}{J_j} + γ_{ij} \frac{a_i a_j}{J_{ij}}} ,
    \qquad a_i = e_i (e_i−1), \quad e_i = K_i^{.7} . $$
@@ -40,21 +40,19 @@ replaced by $K_i^{.7}$. A model reduces the errors of interactions, since column
 few ways, but not one-way errors. So $γ_{ij} = .2 \min(1, ε/8)^3 + 1/(m^2 (K_i−1)(K_j−1))$. The sum is
 convex in π, and the multiplicative algorithm $π_C ← π_C \sqrt{g_C / \sum π g}$, with −g the gradient,
 converges to the minimum (Silvey, Titterington, Torsney 1978). As real populations differ from these
-assumptions, shares are replaced by their square roots, and every pair that fits is in some form. Weights
-of pairs (`privot.randomizer.overrides`) multiply $γ_{ij}$, up to 1.
+assumptions, shares are **tempered**, that is replaced by their square roots, and every pair that fits is
+in some form. Weights of pairs (`privot.randomizer.overrides`) multiply $γ_{ij}$, up to 1.
 
-The form of γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20
-columns of 2 to 42 values, with 40 000 people. Compared with equal shares of all pairs or all triples,
-the two-way errors of latent classes were smaller by 15 % at ε = 1, and 2 to 8 % at ε = 2 to 8. The
-formal optimum (γ = 1, no square roots) was not better. Large ε lead to forms of more columns.
+γ and the tempering were chosen on random Bayesian networks and latent classes of 6 to 20 columns of 2 to
+42 values, with 40 000 people. Compared with equal shares of all pairs or all triples, the two-way errors
+of latent classes were smaller by 15 % at ε = 1, and 2 to 8 % at ε = 2 to 8. The formal optimum (γ = 1,
+no square roots) was not better. Large ε lead to forms of more columns.
 
 References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
     (2018). Silvey, Titterington, Torsney, *An algorithm for optimal designs on a finite design space*
     (1978); Yu, *Monotonic convergence of a general algorithm for computing optimal designs* (2010).
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -79,22 +77,17 @@ if TYPE_CHECKING:
 _PER_DEVIATION = math.sqrt(2 / math.pi) / 2
 
 
-def cell_information(num_cells: Sequence[int], epsilon: float) -> Array:
-    """Return ι (forms,) of joint reports with these numbers of cells (forms,)."""
-    return np.array([_cell_information(int(cells), epsilon) for cells in num_cells])
-
-
 @lru_cache(maxsize=65536)
 def _cell_information(num_cells: int, epsilon: float) -> float:
-    """Return ι of a joint report with this number of cells."""
+    """Return ι of a joint report with K = `num_cells` cells."""
     mechanism = SubsetSelection(num_cells, epsilon)
-    (own, other), width = mechanism.probabilities, mechanism.subset_size
-    return (own - other) ** 2 * (num_cells - 1) / (width * (num_cells - width))
+    (p, q), w = mechanism.probabilities, mechanism.subset_size
+    return (p - q) ** 2 * (num_cells - 1) / (w * (num_cells - w))
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Information of each form about each column and each pair.
+    """Information ι of each form about each column and each pair.
 
     Arguments:
         columns: ι of the forms that contain a column, else 0; sparse (m, forms).
@@ -105,29 +98,31 @@ class Incidence:
     pairs: scipy.sparse.csr_array
 
     @classmethod
-    def of(cls, forms: Sequence[tuple[int, ...]], m: int, iota: Array) -> Self:
-        """Build the matrices for forms of m columns, with ι (forms,)."""
-        columns = [(i, n) for n, form in enumerate(forms) for i in form]
-        pairs = [(i * m + j, n) for n, form in enumerate(forms) for i, j in combinations(form, 2)]
+    def of(cls, forms: Sequence[tuple[int, ...]], sizes: Sequence[int], epsilon: float) -> Self:
+        """Build the matrices for joint reports of forms of columns with these sizes (m,)."""
+        m, numbered = len(sizes), list(enumerate(forms))
+        cells = [math.prod(sizes[column] for column in form) for form in forms]
+        iota = np.array([_cell_information(number, epsilon) for number in cells])
+        columns = [(i, number) for number, form in numbered for i in form]
+        pairs = [(i * m + j, number) for number, form in numbered for i, j in combinations(form, 2)]
 
-        def matrix(places: list[tuple[int, int]], height: int) -> scipy.sparse.csr_array:
-            row, form = np.array(places, np.int64).reshape(-1, 2).T
+        def matrix(indices: list[tuple[int, int]], height: int) -> scipy.sparse.csr_array:
+            row, form = np.array(indices, np.int64).reshape(-1, 2).T
             return scipy.sparse.csr_array((iota[form], (row, form)), shape=(height, len(forms)))
 
         return cls(matrix(columns, m), matrix(pairs, m**2))
 
     def information(self, shares: Array) -> tuple[Array, Array]:
-        """Compute a report's mean information on main effects (m,) and interactions (m²,)."""
+        """Compute a report's mean information about main effects (m,) and interactions (m²,)."""
         return self.columns @ shares, self.pairs @ shares
 
-    def gradient(self, of_columns: Array, of_pairs: Array) -> Array:
-        """Compute the gradient in the shares (forms,) from those in the two results of `information`."""
+    def gradient(self, column_gradient: Array, pair_gradient: Array) -> Array:
+        """Compute a gradient in the shares (forms,) from gradients in the results of `information`."""
         columns, pairs = self._transposed
-        return np.asarray(columns @ of_columns + pairs @ of_pairs)
+        return np.asarray(columns @ column_gradient + pairs @ pair_gradient)
 
     @cached_property
     def _transposed(self) -> tuple[scipy.sparse.csc_array, scipy.sparse.csc_array]:
-        """Both matrices transposed."""
         return self.columns.T, self.pairs.T
 
 
@@ -142,39 +137,38 @@ class Errors(NamedTuple):
 
 
 def joint_errors(design: FormDesign, epsilon: float, people: int) -> Errors:
-    """Compute the errors of joint reports; of several codings of a column, the longest counts."""
-    sizes = design.sizes
-    weights = np.array(design.weights, np.float64)
-    cells = [math.prod(sizes[column] for column in form) for form in design.forms]
-    incidence = Incidence.of(design.forms, len(sizes), cell_information(cells, epsilon))
-    of_columns, of_pairs = incidence.information(weights / weights.sum())
-    upper = of_pairs.reshape(len(sizes), len(sizes))
-    return _errors(sizes, of_columns, upper + upper.T, people)
+    """Compute the errors of joint reports, with the longest coding of each column."""
+    sizes, weights = design.sizes, np.array(design.weights, np.float64)
+    incidence = Incidence.of(design.forms, sizes, epsilon)
+    column_information, pair_information = incidence.information(weights / weights.sum())
+    upper = pair_information.reshape(len(sizes), len(sizes))
+    return _errors(sizes, column_information, upper + upper.T, people)
 
 
 def split_errors(sizes: Sequence[int], report_columns: int, epsilon: float, people: int) -> Errors:
     """Compute the errors of randomized response with ε/k on each of k columns."""
     responses = [RandomizedResponse(size, epsilon / report_columns) for size in sizes]
     slopes = np.array([np.subtract(*response.probabilities) for response in responses])
-    of_columns = slopes**2 * report_columns / len(sizes)
-    of_pairs = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
-    return _errors(sizes, of_columns, of_pairs, people)
+    column_information = slopes**2 * report_columns / len(sizes)
+    pair_information = np.outer(slopes, slopes) ** 2 * pair_share(report_columns, len(sizes))
+    return _errors(sizes, column_information, pair_information, people)
 
 
 def pair_share(k: int, total: int) -> float:
-    """Return the share k(k−1)/(m(m−1)) of people who report a given pair, with k of m columns each."""
+    """Return the share k(k−1)/(m(m−1)) of reports of k of m = `total` columns that have a given pair."""
     return k * (k - 1) / (total * (total - 1)) if total > 1 else 0.0
 
 
-def _errors(sizes: Sequence[int], of_columns: Array, of_pairs: Array, people: int) -> Errors:
-    """Compute the errors, given the mean information J/n on columns (m,) and pairs (m, m)."""
+def _errors(
+    sizes: Sequence[int], column_information: Array, pair_information: Array, people: int
+) -> Errors:
+    """Compute the errors, given the mean information J/n about columns (m,) and pairs (m, m)."""
     dimensions = np.array(sizes, np.float64) - 1
-    # Variances of a cell times K_i², or K_i² K_j²: the sum over K cells of deviations (…/K²)^½ is (…)^½.
+    # A cell has the variance v/K², with K = K_i or K_i K_j, so the K deviations have the sum √v.
     with np.errstate(divide="ignore"):
-        one_way = dimensions / (people * of_columns)
-        interactions = np.outer(dimensions, dimensions) / (people * of_pairs)
-    two_way = one_way[:, None] + one_way + interactions
-    two_way_error = _PER_DEVIATION * np.sqrt(two_way)
+        one_way = dimensions / (people * column_information)
+        interactions = np.outer(dimensions, dimensions) / (people * pair_information)
+    two_way_error = _PER_DEVIATION * np.sqrt(one_way[:, None] + one_way + interactions)
     np.fill_diagonal(two_way_error, 0.0)
     return Errors(_PER_DEVIATION * np.sqrt(one_way), two_way_error)
 
@@ -193,9 +187,12 @@ _MAX_WEIGHT = 1000  # weight of the most frequent form
 def choose_forms(
     sizes: Sequence[int], epsilon: float, pair_weights: Array | None = None
 ) -> tuple[Forms, tuple[int, ...]]:
-    """Choose the forms, as tuples of column indices, and the integer weights with which they are drawn.
+    """Choose the forms, as tuples of column indices, and their integer weights.
 
-    `pair_weights` (m, m), symmetric, are weights of the pairs' interactions.
+    Arguments:
+        sizes: Number of values of each column.
+        epsilon: Privacy loss of one report.
+        pair_weights: Symmetric matrix (m, m) of positive weights of the pairs' interactions.
 
     Examples:
         >>> forms, weights = choose_forms([2, 10, 10, 9], 1.0)
@@ -224,14 +221,14 @@ def _choose_forms(
     possible = _possible_forms(sizes)
     pairs = [form for form in possible if len(form) == 2]
     if not pairs:
-        alone = tuple((column,) for column in range(len(sizes)))
-        return alone, (1,) * len(alone)
+        return tuple(possible), (1,) * len(possible)
     weights_of_pairs = np.ones(len(pairs))
     if pair_weights is not None:
         weights_of_pairs = np.array([pair_weights[i][j] for i, j in pairs])
     shares = _optimal_shares(sizes, possible, pairs, epsilon, weights_of_pairs)
     floor = _MIN_SHARE / len(pairs)
-    chosen = {form: s for form, s in zip(possible, shares.tolist(), strict=True) if s > floor}
+    shares_of_forms = zip(possible, shares.tolist(), strict=True)
+    chosen = {form: share for form, share in shares_of_forms if share > floor}
     covered = {pair for form in chosen for pair in combinations(form, 2)}
     chosen |= {pair: floor for pair in pairs if pair not in covered}
     forms = tuple(form for form in possible if form in chosen)
@@ -261,9 +258,8 @@ def _optimal_shares(
     epsilon: float,
     pair_weights: Array,
 ) -> Array:
-    """Return the shares π (forms,) that minimize the sum of errors over pairs with these weights."""
-    cells = [math.prod(sizes[column] for column in form) for form in forms]
-    incidence = Incidence.of(forms, len(sizes), cell_information(cells, epsilon))
+    """Return the shares π (forms,) that minimize the design's sum over pairs with these weights."""
+    incidence = Incidence.of(forms, sizes, epsilon)
     effective = np.array(sizes, np.float64) ** _SIZE_POWER
     a = effective * (effective - 1)
     first, second = np.array(pairs).T
@@ -274,33 +270,38 @@ def _optimal_shares(
     unpaired = np.setdiff1d(np.arange(len(sizes)), pairs)  # columns too large for a pair
     shares = np.full(len(forms), 1 / len(forms))
     for _ in range(_ITERATIONS):
-        of_columns, of_all_pairs = incidence.information(shares)
-        of_pairs = of_all_pairs[indices]
-        column_terms, pair_terms = a / of_columns, a_pairs / of_pairs
-        # Derivatives of the errors with respect to their terms, then minus those with respect to J.
+        column_information, all_pair_information = incidence.information(shares)
+        pair_information = all_pair_information[indices]
+        column_terms, pair_terms = a / column_information, a_pairs / pair_information
+        # Derivatives of the errors in their terms, then the negative gradient in J.
         slope = 0.5 / np.sqrt(column_terms[first] + column_terms[second] + pair_terms)
         column_slope = np.bincount(first, slope, len(sizes))
         column_slope += np.bincount(second, slope, len(sizes))
         column_slope[unpaired] = 0.5 / np.sqrt(column_terms[unpaired])
-        pair_gradient = np.zeros(of_all_pairs.size)
-        pair_gradient[indices] = slope * pair_terms / of_pairs
-        gradient = incidence.gradient(column_slope * column_terms / of_columns, pair_gradient)
+        column_gradient = column_slope * column_terms / column_information
+        pair_gradient = np.zeros(all_pair_information.size)
+        pair_gradient[indices] = slope * pair_terms / pair_information
+        gradient = incidence.gradient(column_gradient, pair_gradient)
         shares = shares * np.sqrt(gradient)
         shares = shares / shares.sum()
     return shares
 
 
 def guess_error(cells: Sequence[int]) -> float:
-    """Return the mean of (1 − 1/K)^K over K: the error of uniform guesses if all tables are likely."""
+    """Return the mean of (1 − 1/K)^K over tables of K cells.
+
+    This is the expected total variation between the uniform table and a random one, if all tables are
+    equally likely: a probability then has the distribution Beta(1, K − 1).
+    """
     return float(np.mean([(1 - 1 / size) ** size for size in cells]))
 
 
-def min_informative_reports(randomizer: Randomizer) -> int | None:
+def min_informative_reports(randomizer: "Randomizer") -> int | None:
     """Return the least number of reports that improve on an estimate without reports.
 
-    Columns of codes are then guessed to be uniform. The error of n reports is that of one, divided by
-    √n. For points with few coordinates, the planned error must be below that of one report.
-    Returns None if no number does, and for long vectors, images and candidates.
+    Without reports, columns of codes are estimated as uniform. The error of n reports is that of one,
+    divided by √n. For points with few coordinates, the planned error must be below that of one report.
+    Returns None if no number of reports suffices, and for long vectors, images and candidates.
 
     Examples:
         >>> from privot.randomizer import Randomizer

@@ -2,15 +2,13 @@
 
 **Weights.** Calibration treats all pairs of columns as equally dependent. The weight of a pair
 multiplies the importance of its interaction in the design of the forms
-(`privot.randomizer.information`), so the forms change, but not ε. Weights can come from the model of a
-pilot (`privot.local.model.pair_weights`).
+(`privot.randomizer.information`), so the forms change, but not ε. Weights can be computed from the model
+of a pilot survey (`privot.local.model.pair_weights`).
 
 **Privacy review** of weights. Adjacency and ε do not change: every form spends ε, whatever its
 probability. Weights are public, like the forms. They must not be computed from records, only from public
-knowledge or from a model of other people's reports, which is post-processing of these.
+knowledge or from a model of other people's reports, which is post-processing of these reports.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ from privot.privacy.rounding import check_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import FormDesign, JointReport
-from privot.randomizer.reports.shuffled import most_accurate_shuffled
+from privot.randomizer.reports.shuffled import most_accurate_shuffled, shuffled_promise
 from privot.schema import Schema
 
 
@@ -37,10 +35,9 @@ def randomizer_from_noise(
     mechanism: str = "gaussian",
     shares: Mapping[str, float] | None = None,
 ) -> Randomizer:
-    """Create a randomizer whose images and vectors have the stated noise.
+    """Create a randomizer with the stated noise of images and vectors, as some papers state it.
 
-    This serves to reproduce papers that state noise instead of ε. As for every randomizer, the
-    guarantee is computed from the noise and the diameter of the declared domains.
+    The guarantee is computed from the noise and the diameter of the declared domains.
 
     Arguments:
         schema: Declaration of the columns.
@@ -61,7 +58,7 @@ def randomizer_from_noise(
         ε = 495.2, δ = 0.0001, local, per person
 
     Raises:
-        PrivotError: for another mechanism, a number out of range, or shares of other columns than these.
+        PrivotError: for another mechanism, a number out of range, or shares of the wrong columns.
     """
     check_delta(delta)
     shares = shares or {}
@@ -86,8 +83,8 @@ def randomizer_from_noise(
 def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float]) -> Randomizer:
     """Return a randomizer with the same guarantee, whose forms favor pairs of larger weight.
 
-    New forms of any length replace those of the randomizer. If the schema promises shuffled reports, and
-    all columns are reported jointly, ε₀ is calibrated again: a batch's guarantee depends on the forms.
+    New forms of any length replace its forms. If the schema promises shuffled reports, and all columns
+    are reported jointly, ε₀ is calibrated again, since the guarantee of a batch depends on the forms.
 
     Arguments:
         randomizer: Randomizer of a table whose columns are reported jointly.
@@ -128,9 +125,8 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         design = FormDesign(joint.design.codings, *forms)
         return replace(randomizer, joint=JointReport(design, epsilon))
 
-    # With split columns, reports have the worst law of their ε, whatever the forms: ε₀ stays.
-    promise = randomizer.schema.promise
-    if promise is not None and promise.where == "shuffled" and not randomizer.mechanisms:
-        found: Randomizer = most_accurate_shuffled(promise, weighted)
-        return found
+    # With split columns, amplification is computed for the worst reports of their ε, so ε₀ stays.
+    promise = shuffled_promise(randomizer.schema)
+    if promise is not None and not randomizer.mechanisms:
+        return most_accurate_shuffled(promise, weighted)
     return weighted(joint.epsilon)

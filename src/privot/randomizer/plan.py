@@ -3,15 +3,15 @@ r"""Expected errors of a calibrated randomizer and of its alternatives, before r
 A plan has one part for all columns that are reported as codes, and one for each column that is reported
 as a point: a number, a place, a long vector or an image (`privot.randomizer.column_plans`).
 
-**Columns of codes.** By default, forms of several lengths are drawn; `privot.randomizer.information`
-computes their errors. They are compared with reports of k of m columns drawn uniformly, of which a share
-$k(k−1)/(m(m−1))$ contains a given pair. With k = 1 only marginals can be learned.
+**Columns of codes.** By default, a report has a random form, that is a set of columns, of one of several
+lengths; `privot.randomizer.information` computes the errors. They are compared with the errors of
+reports of k columns drawn uniformly. With k = 1 only marginals can be learned.
 
-**Uniform tables are the worst case.** For a given number of reports, the variance of the estimate in a
-cell is a linear function of the pair's true table minus the square of a linear function, hence concave.
-So are its root and the sum of the roots over cells, which is invariant under permutations of the codes.
-The average of a table over all permutations is uniform, so by Jensen's inequality no population has a
-larger expected error (for normal errors). The plan makes no assumption about the population.
+**Uniform tables are the worst case**, so the plan makes no assumption about the population. For a given
+number of reports, the variance of the estimate in a cell is a linear function of the pair's true table
+minus the square of a linear function, hence concave. Its root is concave, too, and so is the sum of the
+roots over cells, which is invariant under permutations of the codes. The average of a table over all
+permutations is uniform, so by Jensen's inequality no table has larger expected (normal) errors.
 
 **Limits.** The expected errors are those of an estimate without a model. A model such as latent classes
 errs less, above all if reports are noisy: on ten columns of a census (40 000 people) by a factor of 2 at
@@ -24,8 +24,6 @@ References:
     Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
     (2018); Kairouz, Bonawitz, Ramage, *Discrete distribution estimation under local privacy* (2016).
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -63,7 +61,7 @@ from privot.schema import Schema
 
 _MAX_PLANNED = 4  # largest k that is compared
 _DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
-_WORTH_SAYING = 0.9  # share of an error below which a smaller one is mentioned
+_WORTH_SAYING = 0.9  # an error below this share of the recommended option's is mentioned
 Codings = Mapping[str, tuple[int, ...]]
 
 
@@ -81,7 +79,7 @@ class ExpectedError:
         two_way: Mean error over pairs of columns; None if some pair is never reported.
         people_needed: Number of people at which the two-way error (with one column, the one-way error)
             is the target; None if there is none.
-        marginals_only: Whether every report has one of several columns.
+        marginals_only: Whether every report has one of several columns, so that no pair is learned.
     """
 
     report: str
@@ -103,10 +101,10 @@ class TablePlan:
         epsilon: Privacy loss of one report of these columns.
         sizes: Number of values of every column, by name.
         target_error: Error to which `people_needed` refers.
-        guess: Mean two-way error (with one column, one-way) of the uniform guess if all distributions
-            are equally likely, $(1 − 1/K)^K$ for K cells: without a model, larger errors are useless.
+        guess: Mean two-way error (with one column, one-way) of a uniform guess (`guess_error`).
+            Estimates without a model that have larger errors are useless.
         options: All options that were compared.
-        recommended: The forms that calibration chooses; if they lack a pair, the least two-way error.
+        recommended: Option that calibration chooses; if it lacks a pair, that of least two-way error.
         reason: Reason for the recommendation, in one sentence.
         forecasts: Two-way error (with one column, one-way) of the forms that calibration chooses, for
             a tenth to ten times the people, and half to twice the ε.
@@ -122,18 +120,21 @@ class TablePlan:
     forecasts: tuple[Forecast, ...]
 
 
-def plan_table(
-    sizes: Mapping[str, int], epsilon: float, people: int, target_error: float, *, whole: bool
-) -> TablePlan:
-    """Compare the default forms, and joint and split reports of one to four columns.
+def _plan_table(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
+    """Compare the default forms, and joint and split reports of one to four columns of codes.
 
-    Arguments:
-        sizes: Number of values of every column; bins of numbers and dates, cells of vectors.
-        epsilon: Privacy loss of one report of these columns.
-        people: Number of reports.
-        target_error: Error to which `people_needed` refers.
-        whole: Whether these are all columns; otherwise no split reports are planned.
+    Returns None if there are none. Split reports are compared only if all columns are codes.
     """
+    schema, joint = randomizer.schema, randomizer.joint
+    split = {name: m for name, m in randomizer.mechanisms.items() if m.takes_codes}
+    if joint is None and not split:
+        return None
+    if joint is not None:
+        names, epsilon = joint.design.columns, joint.epsilon
+    else:
+        names = list(split)
+        epsilon = sum(mechanism.guarantee().epsilon for mechanism in split.values())
+    sizes = {name: schema.coded[name].alphabet.size for name in names}
     codings = {name: (size,) for name, size in sizes.items()}
     most = min(_MAX_PLANNED, len(sizes))
     design = _chosen_design(codings, epsilon)
@@ -142,15 +143,16 @@ def plan_table(
         for k in range(1, min(most, largest_fitting(sizes.values())) + 1):
             design = FormDesign.uniform(codings, k)
             options.append(_expected_joint(design, k, epsilon, people, target_error))
-    if whole:
+    if len(sizes) == len(schema.columns):
         for k in range(1, most + 1):
             options.append(_expected_split(list(sizes.values()), k, epsilon, people, target_error))
     recommended = _least_error(options) if options[0].two_way is None else options[0]
+    pair_cells = [first * second for first, second in combinations(sizes.values(), 2)]
     return TablePlan(
         epsilon=epsilon,
-        sizes=dict(sizes),
+        sizes=sizes,
         target_error=target_error,
-        guess=guess_error([a * b for a, b in combinations(sizes.values(), 2)] or [*sizes.values()]),
+        guess=guess_error(pair_cells or list(sizes.values())),
         options=tuple(options),
         recommended=recommended,
         reason=_reason(options, recommended, len(sizes)),
@@ -166,13 +168,13 @@ def _chosen_design(codings: Codings, epsilon: float) -> FormDesign:
 def _forecasts(
     codings: Codings, chosen: ExpectedError, epsilon: float, people: int
 ) -> tuple[Forecast, ...]:
-    """Forecast errors for other ε, with their forms, and other numbers of people, given the `chosen`."""
+    """Forecast errors for other ε, with the forms chosen for them, and other numbers of people."""
     forecasts = []
     for loss in forecast_epsilons(epsilon):
         expected = chosen
         if loss != epsilon:
             design = _chosen_design(codings, loss)
-            # The target only determines `people_needed`, which a forecast has not.
+            # The target only determines `people_needed`, which a forecast does not contain.
             expected = _expected_joint(design, None, loss, people, target=1.0)
         error = expected.one_way if expected.two_way is None else expected.two_way
         for count in forecast_people(people):
@@ -234,19 +236,19 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
         more = "no report holds two columns" if total > 1 else "there is one column"
         return f"{more}, and a {best.report} report has the least one-way error"
     if best.report_columns is None:
-        words = "a model learns most from these forms; without one, their two-way error is "
-        words += f"{best.two_way:.3g}"
+        reason = "a model learns most from these forms; without one, their two-way error is "
+        reason += f"{best.two_way:.3g}"
     else:
-        words = f"its two-way error is the least, {best.two_way:.3g}"
-    rivals = [o for o in options if o.two_way is not None and o != best]
+        reason = f"its two-way error is the least, {best.two_way:.3g}"
+    rivals = [option for option in options if option.two_way is not None and option != best]
     if rivals:
         next_best = _least_error(rivals)
-        words += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
-    one_column = min(o.one_way for o in options if o.marginals_only)
+        reason += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
+    one_column = min(option.one_way for option in options if option.marginals_only)
     if one_column < _WORTH_SAYING * best.one_way:
-        words += "; where marginals are all you want, one column a report has "
-        words += f"{one_column:.3g} instead of {best.one_way:.3g}"
-    return words
+        reason += "; where marginals are all you want, one column a report has "
+        reason += f"{one_column:.3g} instead of {best.one_way:.3g}"
+    return reason
 
 
 @dataclass(frozen=True)
@@ -310,25 +312,9 @@ def plan_reports(
         epsilon=float(epsilon),
         unit=schema.unit,
         people=people,
-        table=_plan_codes(randomizer, people, target_error),
+        table=_plan_table(randomizer, people, target_error),
         columns=tuple(_plan_points(randomizer, people)),
     )
-
-
-def _plan_codes(randomizer: Randomizer, people: int, target_error: float) -> TablePlan | None:
-    """Plan the columns that are reported as codes; None if there are none."""
-    schema, joint = randomizer.schema, randomizer.joint
-    split = {name: m for name, m in randomizer.mechanisms.items() if m.takes_codes}
-    if joint is None and not split:
-        return None
-    if joint is not None:
-        names, share = joint.design.columns, joint.epsilon
-    else:
-        names = list(split)
-        share = sum(mechanism.guarantee().epsilon for mechanism in split.values())
-    sizes = {name: schema.coded[name].alphabet.size for name in names}
-    whole = len(sizes) == len(schema.columns)
-    return plan_table(sizes, share, people, target_error, whole=whole)
 
 
 def _plan_points(randomizer: Randomizer, people: int) -> list[ColumnPlan]:

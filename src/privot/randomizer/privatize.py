@@ -1,8 +1,7 @@
 """Streaming privatization from files larger than memory to a file, a pipe, or a folder of shards.
 
-Records are read in batches, privatized on threads, stored in parts, sorted into random order, and
-published at once (`privot.randomizer.publishing`). A batch is one call of `Randomizer.privatize`, so a
-person's guarantee does not depend on the batches.
+Records are read in batches, privatized by threads, stored in parts, sorted into random order, and
+published at once (`privot.randomizer.publishing`). A person's guarantee does not depend on batches.
 
 **Pipes.** If a pipe breaks, the same reports are sent again: its reader may have received some, and new
 reports of the same records would spend these people's budgets twice. So the parts are stored in the
@@ -11,20 +10,17 @@ written and, as far as the system can tell, read. The parts are found again by a
 randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new run
 with the same records is refused, and `--resume` sends the same reports in the same order.
 
-**Privacy review.** Adjacency, Δ and who sees what are those of `privot.randomizer.randomizer`. In
-addition: *Order*: a release has as many rows as there are records, in random order. *Refused records*:
-every batch is validated before anything is drawn, but earlier batches were privatized already. Their
-reports are deleted and not published, so readers of the output learn only that there is none. *Killed
-runs* leave parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave
-parts in the order of the records, under a name that is a keyed hash of the raw records and appears in
-messages; without the account's key, nobody can test which records have this hash. Parts and key belong
-to the owner of the records, the folder is readable by its owner only, and it is deleted when all reports
-were sent. Reports that a reader loses are lost: privatizing again would spend a second budget.
-*Counts* of values outside their bounds are exact functions of raw records; they are returned to the
-caller and not written anywhere. Every thread has its own random stream from the operating system.
+**Privacy review.** Adjacency, Δ and recipients are as in `privot.randomizer.randomizer`. In addition:
+*Order*: a release has as many rows as there are records, in random order. *Refused records*: every batch
+is validated before its reports are drawn, but earlier batches were privatized already. Their reports are
+deleted and not published, so readers of the output learn only that there is none. *Killed runs* leave
+parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave parts in
+the order of the records, under a name that is a keyed hash of the raw records and appears in messages;
+without the account's key, nobody can test which records have this hash. Parts and key are readable by
+the owner of the records only, and the parts are deleted when all reports were sent. *Counts* of values
+outside their bounds are exact functions of raw records; they are returned to the caller and not written
+anywhere. Every thread has its own random stream from the operating system.
 """
-
-from __future__ import annotations
 
 import os
 import secrets
@@ -66,24 +62,24 @@ from privot.tables.files import BATCH_ROWS, RecordBatches
 try:
     import fcntl
     import termios
-except ImportError:  # not POSIX: the system does not report what was read
+except ImportError:  # without POSIX, the system does not report whether a pipe was read
     fcntl = termios = None  # type: ignore[assignment]
 
 _BATCH_VALUES = 2**20  # most numbers in the reports of a batch
 _PART_BATCHES = 8  # batches in a part
-# For a source whose number of rows is unknown: bytes of a file per bucket, and buckets of a pipe.
+# If the number of records is unknown: bytes of a file per bucket, and number of buckets for a pipe.
 _BUCKET_BYTES, _PIPE_BUCKETS = 2**25, 64
 
 
 class NewReports(NamedTuple):
-    """Number of new reports, and numbers of values outside bounds by column (**not private**)."""
+    """Number of new reports, and number of values outside bounds by column (**not private**)."""
 
     num_rows: int
     outside: dict[str, int]
 
 
 class RefusedRecordsError(PrivotError):
-    """Error of records that cannot be used, after which nothing of the run is published."""
+    """Error for records that cannot be used, after which no report of the run is published."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +113,8 @@ def privatize_records(
         randomizer: Randomizer of every record.
         records: Source of the records (`open_records`).
         output: Path of a file (parquet, csv or csv.gz) or of a folder of shards; or a stream, for CSV.
-        left: Treatment of the parts that a killed run or a broken pipe has left: "refuse" to run,
-            "resume" the run, or "discard" the parts and draw new reports.
+        left: Treatment of parts that a killed run or a broken pipe has left: "refuse" to run, "resume"
+            the run, or "discard" the parts and draw new reports.
         part_rows: Number of records in a part, and approximately of reports in a shard.
         progress: Callback after every batch.
         log: Callback for messages about a resumed run.
@@ -128,7 +124,7 @@ def privatize_records(
             parts of another run, exist; if a disk is full or a pipe breaks (parts stay).
     """
     identity = records.identity()
-    identified = identity is not None  # other records (a pipe's) are identified by what was read
+    identified = identity is not None  # records from a pipe are identified after they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
         require_none_unsent(records, randomizer, left)
@@ -169,22 +165,22 @@ def make_parts(
     first: int = 0,
     write: Callable[..., int] | None = None,
 ) -> NewReports:
-    """Privatize the records of all missing parts, numbered from `first` on, on `workers` threads.
+    """Privatize the records of all missing parts by `workers` threads.
 
-    `write(path, pieces)` writes tables of a part's reports and returns their number of rows.
+    `first` is the number of the first part. `write(path, pieces)` writes the tables of a part's reports,
+    and returns their number of rows.
 
     Raises:
-        RefusedRecordsError: for records that the schema does not allow, or cannot be read.
+        RefusedRecordsError: for records that cannot be read, or that the schema does not allow.
         PrivotError: if the disk is full, or another run writes the same parts.
     """
     done = parts.done()
     size = min(batch_rows(randomizer), parts.part_rows)
-    per_part = parts.part_rows // size
-
-    def part_of(number: int) -> int:
-        return first + number // per_part
-
+    batches_per_part = parts.part_rows // size
     num_new, num_done, outside = 0, len(done) * parts.part_rows, Counter[str]()
+
+    def part_of(batch: int) -> int:
+        return first + batch // batches_per_part
 
     def privatize_batch(batch: tuple[int, pa.Table]) -> tuple[int, pa.Table, dict[str, int]]:
         number, rows = batch
@@ -195,9 +191,9 @@ def make_parts(
         return number, reports, randomizer.count_outside(rows)
 
     def privatized() -> Generator[tuple[int, pa.Table], None, None]:
-        """Yield part numbers and reports; refused records raise RefusedRecordsError."""
+        """Yield the reports of each batch, with the number of their part."""
         nonlocal num_new
-        batches = records.batches(size, lambda number: part_of(number) in done)
+        batches = records.batches(size, lambda batch: part_of(batch) in done)
         try:
             for number, reports, counts in map_ahead(privatize_batch, batches, workers):
                 num_new += reports.num_rows
@@ -212,26 +208,26 @@ def make_parts(
             raise RefusedRecordsError(str(error)) from None
 
     write = write or partial(write_buckets, buckets=parts.buckets)
-    with closing(privatized()) as numbered:
-        for part, group in groupby(numbered, lambda pair: pair[0]):
-            parts.publish(part, partial(write, pieces=(reports for _, reports in group)))
+    with closing(privatized()) as reports_by_part:
+        for part, group in groupby(reports_by_part, lambda pair: pair[0]):
+            parts.store(part, partial(write, pieces=(reports for _, reports in group)))
     return NewReports(num_new, dict(outside))
 
 
 def begin_parts(
     randomizer: Randomizer,
     path: Path,
-    source: tuple[int | None, int | None],
+    source_size: tuple[int | None, int | None],
     identity: dict[str, Any] | None,
     left: Left,
     part_rows: int | None,
     log: Callable[[str], None],
 ) -> Parts:
-    """Start or continue the parts of the reports; see `Parts.begin`.
+    """Start the parts of the reports, or continue those of a killed run, as `Parts.begin` does.
 
-    `source` has the numbers of its records and of its bytes, None where unknown.
+    `source_size` is the number of records, and of bytes, of the source; None if unknown.
     """
-    num_rows, num_bytes = source
+    num_rows, num_bytes = source_size
     size = batch_rows(randomizer)
     if part_rows is None:
         part_rows = _PART_BATCHES * size
@@ -252,20 +248,20 @@ def begin_parts(
 
 def batch_rows(randomizer: Randomizer) -> int:
     """Return the number of records in a batch: a power of two, smaller for wide reports."""
-    reported = 0
+    width = 0  # numbers in a report
     for name in randomizer.mechanisms:
         domain = randomizer.schema.columns[name].domain
-        reported += 1 if domain is None else domain.dimension
+        width += 1 if domain is None else domain.dimension
     if randomizer.candidates is not None:
-        reported += randomizer.candidates.coordinates.column.domain.dimension
+        width += randomizer.candidates.coordinates.column.domain.dimension
     if randomizer.joint is not None:
-        reported += int(randomizer.joint.widths.max())
-    most = max(1, _BATCH_VALUES // max(reported, len(randomizer.schema.table_columns)))
+        width += int(randomizer.joint.widths.max())
+    most = max(1, _BATCH_VALUES // max(width, len(randomizer.schema.table_columns)))
     return int(min(BATCH_ROWS, 2 ** (most.bit_length() - 1)))
 
 
 def _expected_rows(records: RecordBatches, rows: int) -> int | None:
-    """Return the number of records, or an estimate by the `rows` read and their share, or None."""
+    """Return the number of records, or an estimate from the number of `rows` read; None if unknown."""
     if records.num_rows is not None:
         return records.num_rows
     share = records.share_read()
@@ -273,18 +269,18 @@ def _expected_rows(records: RecordBatches, rows: int) -> int | None:
 
 
 _POLL_SECONDS = 0.01
-# Identity of the parts of a pipe: their path, a hash of the records, identifies the source already.
+# Identity of all parts for pipes: their path is a hash of the records, which identifies the source.
 PIPE_IDENTITY = {"known by": "the place"}
 
 
 class UnsentReportsError(PrivotError):
-    """Error of a pipe that broke; its reader may have some reports, and all of them are stored."""
+    """Error for a broken pipe, whose reader may have some of the reports; all of them are stored."""
 
 
 def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
-    """Return the path that stands for a pipe as the output, beside which parts are stored.
+    """Return the path beside which the parts for a pipe are stored, since a pipe has no path.
 
-    It is temporary if the records must be read before they can be identified.
+    The path is temporary if the records must be read before they can be identified.
     """
     if records.identity() is None:
         if left != "refuse" and records.content() is None:
@@ -299,9 +295,10 @@ def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) ->
 def adopt_stored(
     fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
 ) -> tuple[Parts, bool]:
-    """Return the parts of records that were read to be identified, and whether an earlier run made them.
+    """Store the parts of records that were identified by reading, unless an earlier run has stored some.
 
-    Parts of an earlier run replace the new ones, whose reports nobody has seen.
+    Returns the stored parts, and whether they are of the earlier run. In that case, the `fresh` parts,
+    whose reports nobody has seen, are deleted.
     """
     if records.content() is None:
         return fresh, False
@@ -321,7 +318,7 @@ def adopt_stored(
 
 
 def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
-    """Raise an error if reports of these records for a pipe are stored; "discard" deletes them."""
+    """Raise PrivotError if reports of these records for a pipe are stored; "discard" deletes them."""
     pipes = state_folder() / "pipes"
     if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
         return
@@ -330,21 +327,21 @@ def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Le
         discard(folder)
     if folder.exists():
         raise PrivotError(
-            f"reports of these records are stored in {folder}, of which a pipe's reader may have some: "
-            "send the same again with -o - --resume; to noise afresh, --discard them, but whoever's "
-            "report was read has then spent the budget twice"
+            f"reports of these records are stored in {folder}, and the reader of a pipe may have some: "
+            "send the same again with -o - --resume; to noise afresh, --discard them, but people whose "
+            "report was read then spend their budget twice"
         )
 
 
 def _hashed_path(records: RecordBatches, randomizer: Randomizer) -> Path:
-    """Return the path that stands for a pipe: a keyed hash of the records and the randomizer."""
+    """Return the path of the parts for a pipe: a keyed hash of the records and the randomizer."""
     text = f"{records.content()} {randomizer.to_json()}".encode()
     return _pipes_folder() / blake2b(text, key=secret_key(), digest_size=16).hexdigest()
 
 
 def _pipes_folder() -> Path:
     """Return the folder for the parts of pipes, and create it if needed."""
-    _ = secret_key()  # raises an error without the key, which the names of parts need
+    _ = secret_key()  # raises an error if the key is lost, before anything is created
     folder = state_folder() / "pipes"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -362,7 +359,7 @@ def _nothing_stored_error() -> PrivotError:
 
 
 def send(parts: Parts, pipe: IO[bytes], randomizer: str, progress: Progress | None) -> int:
-    """Write the reports of all parts as CSV, and wait until they are read; returns the number of rows.
+    """Write the reports of all parts as CSV, wait until they are read, and return their number.
 
     The directory entries of the parts are flushed first, so that a power failure loses no sent report.
 

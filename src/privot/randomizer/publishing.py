@@ -2,28 +2,28 @@
 
 All functions are post-processing of reports. A release becomes visible at once, when it is complete;
 reports for a pipe are stored on the disk first. The sizes of shards and row groups depend only on the
-number of reports and the size of a part, so they hide the raw file's, on which buckets (below) depend.
+number of reports and the size of a part. The number of buckets may depend on the size of the raw file,
+but is not visible in a release.
 
 **Parts.** Part k has the reports of records k·R to (k+1)·R − 1 of the source. All parts are written in
 the folder `<output>.unfinished`, and `<output>` appears by one rename when all parts are complete. A
-part is written as a draft, flushed to the disk, and linked to its name, which fails if it exists. So
+part is written as a draft, flushed to the disk, and linked to its final name, which fails if the name
+exists. So
 
-* a part that has its name is complete and never written again: a resumed run skips its records, and of
+* a part with its final name is complete and never written again: a resumed run skips its records, and of
   two simultaneous runs only one can write a part;
-* the draft of a part without its name was not published. A resumed run deletes it and draws new reports.
-  **Anyone who copied a draft then has a second report of the same people**: their number is logged.
+* a draft was not published. A resumed run deletes it and draws new reports. **Anyone who copied a draft
+  then has a second report of the same people**: the number of drafts is logged.
 
 **Order.** Reports that do not fit in memory are sorted by id in B buckets. Ids begin with an independent
 uniform 64-bit word W (`privot.randomizer.reports.rows`), and the bucket is $⌊W B/2^{64}⌋$. Every part is
-sorted, so its reports of a bucket are contiguous. Each bucket in turn is gathered from all parts,
+sorted, so its reports of a bucket are contiguous. Each bucket in turn is collected from all parts,
 sorted, and written; only one bucket must fit in memory.
 
 **Privacy review.** Parts are in the order of the records, and their manifest has a hash of the names,
-sizes and times of the raw files. So the folder belongs to the owner of the raw records, only the owner
-can read it and its files, and it is deleted when the output is complete.
+sizes and times of the raw files. So only the owner of the raw records can read the folder and its files,
+and it is deleted when the output is complete.
 """
-
-from __future__ import annotations
 
 import errno
 import hashlib
@@ -45,9 +45,9 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError
 from privot.core.files import (
-    beside,
     cannot_write,
     create,
+    draft_path,
     flush,
     replacing_file,
     replacing_folder,
@@ -57,9 +57,9 @@ from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
     REPORT_ID,
     id_words,
-    in_order,
     order_of,
     shard_name,
+    sorted_by_id,
     write_manifest,
     write_reports,
 )
@@ -81,6 +81,7 @@ _MUST_AGREE = {
     "part_rows": "another --shard-rows",
     "buckets": "another --shard-rows",
 }
+# Errors of file systems without links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -91,7 +92,7 @@ class Parts:
     Arguments:
         folder: Path of the folder.
         part_rows: Number of records in a part.
-        buckets: Number of random buckets of each part.
+        buckets: Number of buckets of each part.
         deleted_drafts: Number of drafts of a killed run that were deleted.
     """
 
@@ -110,9 +111,9 @@ class Parts:
         identity: dict[str, Any] | None,
         left: Left,
     ) -> Self:
-        """Start a run, or continue one that was killed.
+        """Start a run, or continue a killed one.
 
-        `randomizer` is its JSON; `identity` are values that identify the source, if that is possible.
+        `randomizer` is its JSON. `identity` are plain values that identify the source, or None.
 
         Raises:
             PrivotError: if the output or parts exist, or parts belong to another run.
@@ -154,11 +155,11 @@ class Parts:
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
 
-    def publish(self, number: int, write: Callable[[Path], int]) -> int:
-        """Write a part: `write` fills a draft and returns its rows, then it is linked to its name."""
+    def store(self, number: int, write: Callable[[Path], int]) -> int:
+        """Write a draft of a part by `write`, and link it to its name; return the result of `write`."""
         path = self.path(number)
         try:
-            return _publish(path, write)
+            return _store(path, write)
         except FileExistsError:
             raise PrivotError(
                 f"{path} was written by another run at the same time, so these reports were thrown "
@@ -166,34 +167,34 @@ class Parts:
             ) from None
 
     def commit(self, receipts: Sequence[dict[str, Any]]) -> None:
-        """Publish the list of receipts of the parts that count; if there is one, it stays."""
+        """Store the receipts of the parts that belong to the release, unless receipts are stored."""
         with suppress(FileExistsError):
             text = json.dumps(receipts)
-            _publish(self.folder / _COMMITTED, lambda draft: draft.write_text(text))
+            _store(self.folder / _COMMITTED, lambda draft: draft.write_text(text))
 
     def committed(self) -> list[dict[str, Any]] | None:
-        """Return the receipts of the parts that count; None if all parts count."""
+        """Return the stored receipts, or None, in which case all parts belong to the release."""
         path = self.folder / _COMMITTED
         return list(json.loads(path.read_text())) if path.exists() else None
 
     def paths(self) -> list[Path]:
-        """Return the paths of the parts that count; raise an error if one is missing."""
+        """Return the paths of the parts of the release; raise PrivotError if one is missing."""
         done, receipts = self.done(), self.committed()
-        spans = [(0, len(done))] if receipts is None else [r["parts"] for r in receipts]
-        numbers = [first + k for first, number in spans for k in range(number)]
+        spans = [(0, len(done))] if receipts is None else [receipt["parts"] for receipt in receipts]
+        numbers = [number for first, count in spans for number in range(first, first + count)]
         if not numbers or not done.issuperset(numbers):
             raise PrivotError(f"{self.folder} lacks parts: run again with --resume")
         return [self.path(number) for number in numbers]
 
 
-def _publish(path: Path, write: Callable[[Path], int]) -> int:
-    """Write, flush and link a draft to its name; return what `write` returns.
+def _store(path: Path, write: Callable[[Path], int]) -> int:
+    """Write and flush a draft, and link it to `path`; return the result of `write`.
 
     Raises:
-        FileExistsError: if the name exists.
+        FileExistsError: if the path exists.
         PrivotError: if the disk is full.
     """
-    draft = beside(path)
+    draft = draft_path(path)
     try:
         create(draft, secret=True)
         written = write(draft)
@@ -210,19 +211,19 @@ def _publish(path: Path, write: Callable[[Path], int]) -> int:
 
 def discard(folder: Path) -> None:
     """Delete a folder of parts; it is renamed first, so that all parts disappear at once."""
-    trash = beside(folder)
+    trash = draft_path(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
     shutil.rmtree(trash, ignore_errors=True)
 
 
 def unfinished(output: Path) -> Path:
-    """Return the folder of the parts of `output`."""
+    """Return the path of the folder with the parts of `output`."""
     return output.with_name(output.name + ".unfinished")
 
 
 def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
-    """Raise an error if the output exists, or if parts exist and are not to be resumed."""
+    """Raise PrivotError if the output exists, or if parts exist and are not to be resumed."""
     if output.exists():
         if resume and folder.exists():  # killed after the last rename
             shutil.rmtree(folder)
@@ -243,26 +244,27 @@ def left_behind_error(folder: Path) -> PrivotError:
     )
 
 
-def _require_same_run(folder: Path, now: dict[str, Any]) -> None:
-    """Raise an error if the manifest of the parts does not agree with that of this run."""
+def _require_same_run(folder: Path, made_with: dict[str, Any]) -> None:
+    """Raise PrivotError if the manifest of the parts differs from `made_with`, that of this run."""
     try:
-        left = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise PrivotError(f"{folder} is damaged: remove it, and start again") from None
-    if now["source"] is None:
+    if made_with["source"] is None:
         raise PrivotError(
             f"{folder} cannot be continued: its records came in an order that does not come back; "
             "remove it, and start again"
         )
-    for key, words in _MUST_AGREE.items():
-        if left.get(key) != now[key]:
+    for key, difference in _MUST_AGREE.items():
+        if manifest.get(key) != made_with[key]:
             raise PrivotError(
-                f"{folder} was begun with {words}: resume with the same, or remove it and start again"
+                f"{folder} was begun with {difference}: resume with the same, or remove it and start "
+                "again"
             )
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Link a draft to a name; raise FileExistsError if the name exists."""
+    """Link a draft to a path; raise FileExistsError if the path exists."""
     try:
         os.link(draft, path)
     except OSError as error:
@@ -279,7 +281,7 @@ def _hash(text: str) -> str:
 
 
 def refuse_unknown_output(output: Path) -> None:
-    """Raise an error for an output path of an unsupported format."""
+    """Raise PrivotError for an output path of an unsupported format."""
     if output.suffix and table_suffix(output) == ".npz":
         raise PrivotError(f"{output} would be npz: give parquet, csv, csv.gz, or a folder")
 
@@ -287,9 +289,9 @@ def refuse_unknown_output(output: Path) -> None:
 def publish(
     parts: Parts, output: Path | IO[bytes], randomizer: str, progress: Progress | None = None
 ) -> int:
-    """Write the reports of all parts in random order; returns the number of rows.
+    """Write the reports of all parts in random order, and return their number.
 
-    The suffix of the output determines its format.
+    The suffix of the output determines its format; a pipe gets CSV.
 
     Raises:
         PrivotError: if a part is missing, the disk is full, or the output exists; the parts stay.
@@ -314,7 +316,7 @@ def publish(
 
 
 def require_unwritten(parts: Parts, output: Path) -> None:
-    """Raise an error if another run has written the output."""
+    """Raise PrivotError if another run has written the output."""
     if output.exists():
         raise PrivotError(
             f"{output} was written by another run meanwhile: keep one of the two reports, and make sure "
@@ -323,12 +325,12 @@ def require_unwritten(parts: Parts, output: Path) -> None:
 
 
 def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
-    """Write tables as a part with one Arrow batch per bucket; returns the number of rows."""
+    """Write tables as a part with one Arrow batch per bucket; return the number of rows."""
     tables = list(pieces)
     if not tables:
         raise PrivotError("there are no rows: give at least one record")
-    rows, *beyond = pa.concat_tables(tables).combine_chunks().to_batches()
-    if beyond:  # text of more than 2 GiB
+    rows, *more = pa.concat_tables(tables).combine_chunks().to_batches()
+    if more:  # text of more than 2 GiB
         raise PrivotError(f"a part of {rows.num_rows:,} rows is too long: give smaller ones")
     words = id_words(rows.column(REPORT_ID))
     order = order_of(words)
@@ -358,13 +360,13 @@ def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:
 def read_buckets(parts: Sequence[Path], first: int, stop: int) -> pa.Table:
     """Read the reports of buckets `first` to `stop` − 1 from all parts, sorted by id."""
     batches = [batch for part in parts for batch in _buckets_of(part, first, stop)]
-    return in_order(pa.Table.from_batches(batches))
+    return sorted_by_id(pa.Table.from_batches(batches))
 
 
 def in_random_order(
     parts: Sequence[Path], buckets: int, size: int, progress: Progress | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the reports of all parts, sorted by id, in tables of `size` rows (fewer in the last)."""
+    """Yield the reports of all parts, sorted by id, in tables of `size` rows or fewer in the last."""
     rows = bucket_rows(parts, buckets)
     runs = _bucket_runs(rows, size)
 
@@ -383,11 +385,11 @@ def _bucket_runs(rows: list[int], most: int) -> list[tuple[int, int]]:
     """Group consecutive buckets into runs of at most `most` reports, or of one larger bucket."""
     runs: list[tuple[int, int]] = []
     first, total = 0, 0
-    for bucket, number in enumerate(rows):
-        if total and total + number > most:
+    for bucket, count in enumerate(rows):
+        if total and total + count > most:
             runs.append((first, bucket))
             first, total = bucket, 0
-        total += number
+        total += count
     if total:
         runs.append((first, len(rows)))
     return runs
@@ -413,7 +415,7 @@ def _resized(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
 def map_ahead(
     action: Callable[[Item], Result], items: Iterable[Item], workers: int
 ) -> Iterator[Result]:
-    """Yield results in the order of the items, computed ahead by as many threads as `workers`.
+    """Yield the results of an action in the order of the items, computed ahead by `workers` threads.
 
     Examples:
         >>> list(map_ahead(abs, [-1, 2, -3], workers=2))

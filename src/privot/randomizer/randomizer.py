@@ -1,23 +1,21 @@
-"""Randomizer, which every device applies to its own record, and the release of the reports.
+"""Local randomizers, which every device applies to its own record, and releases of the reports.
 
-The randomizer is public: a schema, and how each of its columns is reported. Columns of a table are
-reported **jointly**, a few of them as one cell of their product alphabet
+The randomizer is public: it consists of a schema and the kind of report of each column. Columns of a
+table are reported **jointly**, a few of them as one cell of their product alphabet
 (`privot.randomizer.reports.joint`). An image or a long vector, with its label, is reported by public
 **candidates** (`privot.randomizer.reports.candidates`). Other vectors, and columns that the user
-chooses, are **split** (`privot.randomizer.reports.split`). The guarantee is that of one report under
-*local* differential privacy.
+chooses, are **split**: each is reported with a share of ε (`privot.randomizer.reports.split`). The
+guarantee is that of one report under *local* differential privacy.
 
 **Privacy review.** Adjacency: any two records of the schema. Sensitivity: any two cells of a joint
-report; the diameter of each split column's domain, rounding to the grid included; a candidates report
-needs none. What leaves the device: the randomized values, and random draws that are independent of the
-record, namely which columns are reported, how they are coded, and the report's id
-(`privot.randomizer.reports.rows`), which determines the order of the rows. Some other things depend on
-the record but are in no release: the time of the samplers, the counts of `count_outside`, and refused
-values. (A device whose value is refused is seen to send nothing; with `nullable` and `other` no value is
-refused.) A second report would spend a second budget, so a device sends its first report again.
+report; the diameter of each split column's domain, including the rounding to the grid; a candidates
+report needs none. What leaves the device: the randomized values, and random draws that are independent
+of the record, namely the choice of the reported columns and their coding, and the report's id
+(`privot.randomizer.reports.rows`), which determines the order of the rows. The time of the samplers, the
+counts of `count_outside`, and refused values depend on the record, but are in no release. (A device
+whose value is refused observably sends nothing; with `nullable` and `other` no value is refused.) A
+second report would spend a second budget, so a device sends its first report again.
 """
-
-from __future__ import annotations
 
 import json
 import math
@@ -40,7 +38,7 @@ from privot.privacy.distributed import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
-from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, in_order
+from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
 from privot.randomizer.reports.shuffled import (
     most_accurate_shuffled,
     require_promised,
@@ -107,9 +105,10 @@ class Randomizer(Summarized):
             schema: Declaration of the columns, and of the promise if `epsilon` is None.
             epsilon: Privacy loss of one person's whole report, if the schema has no promise.
             delta: Between 0 and 1 for `"gaussian"`, otherwise 0.
-            report: `"split"`: columns have equal shares of ε, and Gaussian columns one guarantee
-                together; `"joint"`: the coded columns are one report (with cells of vectors, unless a
-                mechanism is named), or a vector or image with its label is; `"auto"`: the better.
+            report: `"split"`: every column is reported with an equal share of ε (Gaussian columns have
+                one guarantee together); `"joint"`: the coded columns are reported together, with cells
+                of vectors unless a mechanism is named, or a vector or image with its label; `"auto"`:
+                the kind of smaller error.
             mechanism: Kind of mechanism for split columns, or `"auto"` (the default) for the kind of
                 least planned error. Categories that a kind does not fit use randomized response.
             report_columns: Number of columns in a report; with 1, only marginals can be learned.
@@ -136,28 +135,25 @@ class Randomizer(Summarized):
                 )
             return randomizer
 
-        calibrated: Self
-        if promise is None:
-            calibrated = calibrate_locally(cast(float, epsilon), delta)
-        elif promise.where == "local":
-            calibrated = calibrate_locally(promise.epsilon, promise.delta)
-        else:
-            calibrated = most_accurate_shuffled(promise, calibrate_locally)
-        return calibrated
+        if promise is not None and promise.where == "shuffled":
+            return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+        if promise is not None:
+            epsilon, delta = promise.epsilon, promise.delta
+        return cast(Self, calibrate_locally(cast(float, epsilon), delta))
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
         """Guarantee of one report with all its parts, computed from the noise."""
         if not 0 <= self.delta < 1:
             raise PrivotError(f"delta {self.delta} is not a small probability: give 0 ≤ delta < 1")
-        schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
         parts: list[PureDP | ApproximateDP] = []
-        if joint is not None:
-            parts.append(PureDP(joint.epsilon, unit=schema.unit))
-        if self.candidates is not None:
-            parts.append(self.candidates.guarantee(schema.unit))
-        if mechanisms:
-            parts.append(split_guarantee(schema, mechanisms, self.num_reported, self.delta))
+        if self.joint:
+            parts.append(PureDP(self.joint.epsilon, unit=self.schema.unit))
+        if self.candidates:
+            parts.append(self.candidates.guarantee(self.schema.unit))
+        if self.mechanisms:
+            split = split_guarantee(self.schema, self.mechanisms, self.num_reported, self.delta)
+            parts.append(split)
         total: PureDP | ApproximateDP = compose(*parts)
         return total
 
@@ -174,37 +170,43 @@ class Randomizer(Summarized):
 
     @property
     def _worst_law(self) -> ReportLaw:
-        """Law of least amplification among all reports of this ε."""
+        """Overlap of least amplification among all reports of this ε."""
         if self.delta:
             raise PrivotError(
-                f"delta is {self.delta!r}: reports that spend δ by themselves are not amplified by "
-                "shuffling; use mechanisms that need none"
+                f"delta is {self.delta!r}: reports that spend δ are not amplified by shuffling; use "
+                "mechanisms that need none"
             )
         return ReportLaw.worst(self.guarantee.epsilon)
 
     def batch_guarantee(
         self, num_reports: int, batches: int = 1
     ) -> PureDP | ApproximateDP | DistributedDP:
-        """Return the guarantee of batches with a report of the same unit, shuffled if so promised.
+        """Return the guarantee of several batches with one report of the same unit in each.
 
-        Each is shuffled by itself, and the smallest, of `num_reports`, counts for all. ε is at the
-        promise's δ. Local guarantees are multiplied.
+        If the schema promises shuffled reports, every batch is shuffled by itself, and ε is computed at
+        the promise's δ; otherwise the local guarantee is multiplied.
+
+        Arguments:
+            num_reports: Number of reports in the smallest batch.
+            batches: Number of batches.
 
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
         """
-        promise = self.schema.promise
-        if promise is None or promise.where == "local":
+        promise = shuffled_promise(self.schema)
+        if promise is None:
             return self.guarantee.times(batches)
-        law, unit = self.report_law, self.schema.unit
-        return shuffled_guarantee(promise, law, num_reports, batches, unit)
+        return shuffled_guarantee(promise, self.report_law, num_reports, batches, self.schema.unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
-        """Return the guarantee of a panel with waves of `num_reports` or more (the promise's people)."""
-        promise, most = shuffled_promise(self.schema), panel.most_reports()
-        least = num_reports or (promise and promise.people) or 1
-        composed = None if most is None else self.batch_guarantee(least, most)
-        return PanelGuarantee(self.batch_guarantee(least), panel.window, panel.waves, composed)
+        """Return the guarantee of a panel.
+
+        `num_reports` is the number of reports in the smallest wave, by default the promise's people.
+        """
+        promise, most_reports = shuffled_promise(self.schema), panel.most_reports()
+        smallest = num_reports or (promise and promise.people) or 1
+        composed = None if most_reports is None else self.batch_guarantee(smallest, most_reports)
+        return PanelGuarantee(self.batch_guarantee(smallest), panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
@@ -224,8 +226,8 @@ class Randomizer(Summarized):
     @cached_property
     def splits(self) -> dict[str, SplitReport]:
         """Split reports, by column name."""
-        columns = self.schema.columns
-        return {name: SplitReport(name, columns[name], m) for name, m in self.mechanisms.items()}
+        columns, mechanisms = self.schema.columns, self.mechanisms
+        return {name: SplitReport(name, columns[name], mechanisms[name]) for name in mechanisms}
 
     @property
     def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
@@ -235,7 +237,7 @@ class Randomizer(Summarized):
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
-        """Program by which devices draw reports with integers only; None if a mechanism has none."""
+        """Plain values by which devices draw reports with integers only; None if a part has none."""
         if self.candidates:
             return None
         joint, splits = self.joint, self.splits.values()
@@ -254,11 +256,13 @@ class Randomizer(Summarized):
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(json.loads(json.dumps(program)))  # as it is read back from JSON
+        return dict(
+            json.loads(json.dumps(program))
+        )  # with lists for tuples, as `from_json` reads it
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON in 64 hexadecimal digits, which reports on the wire contain."""
+        """SHA-256 of the canonical JSON in 64 hexadecimal digits, which devices send with reports."""
         return str(json.loads(self._text)["fingerprint"])
 
     @cached_property
@@ -275,8 +279,8 @@ class Randomizer(Summarized):
             mechanism = self.mechanisms.get(row["column"])
             if mechanism is not None and mechanism.pure and not mechanism.takes_codes:
                 column = self.schema.columns[row["column"]]
-                spent = mechanism.guarantee(column.domain).epsilon
-                row["reason"] = compare_mechanisms(column, mechanism, spent, alone=alone)
+                epsilon = mechanism.guarantee(column.domain).epsilon
+                row["reason"] = compare_mechanisms(column, mechanism, epsilon, alone=alone)
                 row["reason"] += reason_beside_others(self.schema, row["column"])
         return rows
 
@@ -294,8 +298,8 @@ class Randomizer(Summarized):
             return self.joint.design.lengths[1] == 1 < len(self.joint.design.columns)
         return self.num_reported == 1 and len(self.schema.columns) > 1 and not self.candidates
 
-    def privatize(self, data: Any, *, keep_order: bool = False) -> Release:
-        """Randomize the records of a whole table as each person's device does, into random order.
+    def privatize(self, data: Any, *, keep_order: bool = False) -> "Release":
+        """Randomize the records of a whole table as each person's device does, in random order.
 
         Values outside their bounds are projected, or fall into an outer bin.
 
@@ -304,23 +308,18 @@ class Randomizer(Summarized):
             keep_order: Whether to keep the order of the records, which is **not private**.
 
         Raises:
-            PrivotError: for records that the schema does not allow.
+            PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
-        if keep_order:
-            self.require_order()
-        reports = self.reports_in_order(data)
-        return Release(ReportTable.of(reports if keep_order else in_order(reports)), self)
-
-    def require_order(self) -> None:
-        """Raise an error for the order of records if the schema promises shuffled reports."""
-        if self.schema.promise and self.schema.promise.where == "shuffled":
+        if keep_order and shuffled_promise(self.schema):
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
             )
+        reports = self.reports_in_order(data)
+        return Release(ReportTable.of(reports if keep_order else sorted_by_id(reports)), self)
 
     def reports_in_order(self, data: Any) -> pa.Table:
-        """Return new reports in the order of their records; the caller puts them in random order."""
+        """Draw reports in the order of their records, which is **not private**."""
         table = as_table(data)
         self.schema.check_table(table)
         # All columns are encoded before any draw, because encoding may refuse values.
@@ -338,10 +337,11 @@ class Randomizer(Summarized):
         """Count the raw values of each column outside its domain (**not private**)."""
         table = as_table(data)
         self.schema.check_table(table)
-        return {name: c.count_outside(name, table) for name, c in self.schema.points.items()}
+        points = self.schema.points.items()
+        return {name: column.count_outside(name, table) for name, column in points}
 
     def reasons(self, table: pa.Table) -> pa.Array:
-        """Return for each row of a table the first reason why no device sends it; null without one."""
+        """Return for each row of a table (n,) the first reason why no device sends it, or null."""
         reasons: list[str | None] = [None]
         index = np.zeros(table.num_rows, np.int32)  # of each row's reason
         for faulty, reason in self._faults(table):
@@ -357,8 +357,8 @@ class Randomizer(Summarized):
             yield from part.faults(table)
         if self.splits:
             reported = np.sum([split.reported(table) for split in self.splits.values()], axis=0)
-            wanted = self.num_reported
-            yield reported != wanted, f"it does not hold {wanted} columns of those split"
+            expected = self.num_reported
+            yield reported != expected, f"it does not have {expected} of the split columns"
 
     def to_json(self) -> str:
         """Return the canonical JSON with guarantee and fingerprint, or the JSON that was read."""
@@ -389,7 +389,9 @@ class Randomizer(Summarized):
         fields = unseal(text)
         try:
             schema = Schema.from_dict(fields["schema"])
-            mechanisms = {n: mechanism_from_dict(m) for n, m in fields["mechanisms"].items()}
+            mechanisms = {
+                name: mechanism_from_dict(values) for name, values in fields["mechanisms"].items()
+            }
             joint = None if fields["joint"] is None else JointReport.from_dict(fields["joint"])
             candidates = fields.get("candidates")
             candidates = candidates and CandidatesReport.from_dict(schema, candidates)
@@ -423,10 +425,10 @@ class Randomizer(Summarized):
         write_file(path, self.to_json() + "\n")
 
     def _require_each_column_once(self) -> None:
-        """Raise an error unless the parts report every column of the schema once, as declared."""
+        """Raise PrivotError unless the parts report every column of the schema once, as declared."""
         schema, mechanisms, joint = self.schema, self.mechanisms, self.joint
         codings = {} if joint is None else joint.design.codings
-        candidates = [] if self.candidates is None else self.candidates.columns
+        candidates = self.candidates.columns if self.candidates else []
         if sorted([*mechanisms, *codings, *candidates]) != sorted(schema.columns):
             raise PrivotError(
                 f"mechanisms are for columns {sorted(mechanisms)}, the joint report for "
@@ -451,20 +453,16 @@ class Randomizer(Summarized):
         require_report_columns(self.report_columns, len(mechanisms))
 
     def _require_names_unreserved(self) -> None:
-        """Raise an error for columns with names that a release uses for other columns."""
-        fitting = [s for s in self.splits.values() if s.mechanism.fits(s.column)]
-        names = [name for split in fitting for name in split.types]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise PrivotError(
-                f"columns {repeated} are reserved names of a release, for the flags of missing values "
-                "or places on a curve: give the schema's columns other names"
-            )
+        """Raise PrivotError for columns with names that a release uses for other columns."""
+        splits = self.splits.values()
+        names = [name for s in splits if s.mechanism.fits(s.column) for name in s.types]
         reserved = {SHEET, CELLS, SEED, INDEX, REPORT_ID} & {*self.schema.table_columns, *names}
+        reserved |= {name for name in names if names.count(name) > 1}
         if reserved:
             raise PrivotError(
                 f"columns {sorted(reserved)} are reserved names of a release, for joint reports, "
-                "candidates and ids: give the schema's columns other names"
+                "candidates, ids, flags of missing values and places on a curve: give the schema's "
+                "columns other names"
             )
 
 
@@ -472,9 +470,9 @@ def _agree(stated: object, computed: PureDP | ApproximateDP) -> bool:
     """Return whether a stated guarantee is the computed one, up to the rounding of ε."""
     if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
         return False
-    rest = replace(stated, epsilon=computed.epsilon) == computed
+    same_but_epsilon = replace(stated, epsilon=computed.epsilon) == computed
     # Machines may round a logarithm differently.
-    return rest and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
+    return same_but_epsilon and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
 
 
 class Reports(Summarized, Sized):
@@ -495,7 +493,7 @@ class Reports(Summarized, Sized):
 
 @dataclass(frozen=True, repr=False)
 class Release(Reports):
-    """Reports and their randomizer, which are the only data that estimators use.
+    """Reports with their randomizer, the only input of estimators.
 
     Arguments:
         rows: Table with one row per report, in memory or in a file.
@@ -528,23 +526,23 @@ class Release(Reports):
         """All rows, in memory."""
         return pa.concat_tables(self.rows.pieces())
 
-    def pieces(self) -> Iterator[Release]:
+    def pieces(self) -> Iterator["Release"]:
         """Yield the reports as releases of about 10⁵ reports, so that not all are in memory."""
         return (Release(ReportTable.of(piece), self.randomizer) for piece in self.rows.pieces())
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the reports of one split column, and the mask (n,) of people who reported it.
 
-        Noisy numbers are unit coordinates (n, d), 0 where not reported; other reports are the codes that
-        they support (n, w), padded with −1.
+        Noisy numbers are unit coordinates (n, d), 0 where not reported. Other reports are supports, the
+        codes whose likelihood they raise (n, w), padded with −1.
         """
         return self.randomizer.splits[name].read(self.table)
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
-        """Joint reports; raises PrivotError if there are none."""
+        """Joint reports of all people; raises PrivotError if there are none."""
         if self.randomizer.joint is None:
-            raise PrivotError("the release holds no joint reports: read its columns' reports")
+            raise PrivotError("the release has no joint reports: read its columns' reports")
         return self.randomizer.joint.read(self.table)
 
     def save(self, path: str | Path) -> None:
@@ -553,7 +551,7 @@ class Release(Reports):
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open a file or a folder of shards without validating the reports; it must not change later."""
+        """Open a file or a folder of shards, which must not change later, without validating reports."""
         rows, text = ReportTable.open(path)
         release = cls(rows, Randomizer.from_json(text))
         rows.require_types(release.randomizer.types)
@@ -576,6 +574,8 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        mixed = shuffled_promise(self.schema) is not None
-        for _ in self.rows.validated(lambda piece: (self.randomizer.reasons(piece), None), mixed):
+        shuffled = shuffled_promise(self.schema) is not None
+        for _ in self.rows.validated(
+            lambda piece: (self.randomizer.reasons(piece), None), shuffled
+        ):
             pass

@@ -1,15 +1,13 @@
 """Signatures of randomizers, by which devices accept only randomizers of a trusted signer.
 
 The fingerprint of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
-anyone who can write the file can reduce the noise and compute it again. An **Ed25519
+anyone who can write the file can reduce the noise and compute the fingerprint again. An **Ed25519
 signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made only with the
-private key. A device that pins the public key refuses any other file before reading it.
+private key. A device that **pins** (contains) the public key refuses any other file before reading it.
 
-**Privacy review.** Nothing here sees a record. The holder of the key can sign a randomizer with any ε. A
-page that pins the fingerprint as well is protected from stolen keys and from older signed randomizers.
+**Privacy review.** No record is read. The holder of the key can sign a randomizer with any ε. A page
+that pins the fingerprint as well is protected from stolen keys and from older signed randomizers.
 """
-
-from __future__ import annotations
 
 import base64
 import os
@@ -31,12 +29,12 @@ from privot.core.files import cannot_write, write_file
 
 
 def new_key(path: Path) -> None:
-    """Write a new private key in PEM, readable by its owner only; existing files are not replaced."""
+    """Generate a private key for signatures, and write it as `write_key` does."""
     write_key(path, Ed25519PrivateKey.generate())
 
 
 def write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
-    """Write a private key as `new_key` does."""
+    """Write a private key in PEM, readable by its owner only; raise PrivotError if the file exists."""
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -49,7 +47,7 @@ def write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> N
 
 
 def read_key(path: Path) -> Ed25519PrivateKey:
-    """Read the private key of a PEM file without a password."""
+    """Read an Ed25519 private key from a PEM file without a password."""
     key = read_pem(path)
     if not isinstance(key, Ed25519PrivateKey):
         raise PrivotError(f"key {path} is of another kind: give an Ed25519 key")
@@ -57,7 +55,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def read_pem(path: Path) -> PrivateKeyTypes:
-    """Read a private key of any kind."""
+    """Read a private key of any kind from a PEM file without a password."""
     try:
         return load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
@@ -67,7 +65,7 @@ def read_pem(path: Path) -> PrivateKeyTypes:
 
 
 def public_key(key: Ed25519PrivateKey) -> str:
-    """Return the public key, which devices pin: 32 bytes in base64."""
+    """Return the public key of a private key: 32 bytes in base64."""
     return base64.b64encode(key.public_key().public_bytes_raw()).decode()
 
 
@@ -77,28 +75,24 @@ def signature_path(path: Path) -> Path:
 
 
 def sign(path: Path, key: Ed25519PrivateKey) -> str:
-    """Write the signature of a file beside it; returns the signature, 64 bytes in base64."""
+    """Sign a file; write the signature beside it, and return it: 64 bytes in base64."""
     text = base64.b64encode(key.sign(path.read_bytes())).decode()
     write_file(signature_path(path), text + "\n")
     return text
 
 
 def require_signature(path: Path, pinned: str) -> None:
-    """Raise an error unless a file has a valid signature for the pinned public key.
-
-    Raises:
-        PrivotError: if the signature is missing, or of another key or file, or the key is malformed.
-    """
+    """Raise PrivotError unless a file has a valid signature for the public key `pinned`, in base64."""
     try:
         signature = base64.b64decode(signature_path(path).read_text("ascii"), validate=False)
     except (OSError, ValueError):
         raise PrivotError(f"{signature_path(path)} cannot be read: sign {path} first") from None
     try:
-        holder = Ed25519PublicKey.from_public_bytes(base64.b64decode(pinned, validate=True))
+        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(pinned, validate=True))
     except ValueError:
         raise PrivotError(f"public key {pinned!r} is not 32 bytes in base64") from None
     try:
-        holder.verify(signature, path.read_bytes())
+        key.verify(signature, path.read_bytes())
     except InvalidSignature:
         raise PrivotError(
             f"{path} is not what the holder of {pinned} signed: fetch it again from them"

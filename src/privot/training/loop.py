@@ -26,7 +26,7 @@ from privot.core.errors import (
     require_seed,
 )
 from privot.core.processes import deferred_interruption
-from privot.models import COLUMNS, NOWHERE, Checkpoint, History
+from privot.models import COLUMNS, NO_CHECKPOINT, Checkpoint, History
 from privot.training.parallel import ALONE, Group
 from privot.training.stopping import Interrupted, Progress, StepLimit
 
@@ -77,7 +77,7 @@ def train(
     objective: Objective,
     settings: TrainingSettings,
     *,
-    checkpoint: Checkpoint = NOWHERE,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
     progress: Progress | None = None,
     seek: Callable[[int], None] | None = None,
     group: Group = ALONE,

@@ -1,8 +1,8 @@
 """Repeated reports: rotating panels, their guarantee over time, and the device's ledger.
 
-`Panel` assigns people to slots by public coins, `PanelGuarantee` states the privacy guarantee over
-several waves, and `DeviceLedger` enforces it on a device, together with the `Limit` that the device's
-owner sets for all campaigns. A device needs only the standard library.
+`Panel` determines when each person reports, `PanelGuarantee` states the privacy guarantee over several
+waves, and `DeviceLedger` enforces it on a device, together with the `Limit` that the device's owner sets
+for all campaigns. A device needs only the standard library.
 """
 
 from privot.waves.ledger import DeviceLedger, Limit, LimitReached, NotDue

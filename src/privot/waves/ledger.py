@@ -1,4 +1,4 @@
-"""A device's ledger: a durable record of drawn reports, which prevents a second draw in a window.
+"""Ledger of a device: a durable record of drawn reports, which prevents a second draw in a window.
 
 A `Journal` is the file, a `Limit` is the largest privacy loss that the owner allows, and a
 `DeviceLedger` draws the reports. Under the journal's lock a report is drawn, written and flushed; only
@@ -8,28 +8,24 @@ changed. For one ledger this implies:
 *No second draw.* Every report that anybody has seen is in the journal. A report in wave t of a campaign
 is drawn only if the campaign has no entry within w − 1 waves of t, on either side. So any w consecutive
 waves contain at most one draw of the campaign, **whatever the clock shows**. If the clock was set back,
-the ledger finds entries of later waves and refuses. If it was set forward, the ledger uses up later
-waves; there are at most T of them, so the ⌈T/w⌉ ε over all waves hold too. (Such reports state the wave
-of the clock, and collectors may refuse them.)
+the ledger finds entries of later waves and refuses. If it was set forward, the ledger draws in later
+waves too early; the panel still has T waves, so the ⌈T/w⌉ ε over all waves hold too. (Such reports state
+the wave of the clock, and collectors may refuse them.)
 
 *A lost ledger.* A new ledger, after a new installation or cleared data, has no entries of earlier draws.
 So it **waits**: until the next wave if the person's id outlives the file, and for w waves if the ledger
-drew the id itself, which has another slot. The lost ledger drew in the wave of the loss or before, so
+draws a new id, which may have another slot. The lost ledger drew in the wave of the loss or before, so
 any w consecutive waves still contain one draw; with `wait=False` they contain one more for each loss
-within them. A ledger whose file is removed or replaced while in use refuses to draw. Not covered are an
-older copy of the file that is restored, two devices of one person, and a clock that is set back before a
-ledger is created.
+within them. A ledger whose file is removed or replaced while in use refuses to draw. Not covered are a
+restored older copy of the file, two devices of one person, and a clock set back before the creation.
 
-*Shuffled reports* are sealed before they are stored, once: sealed again into another batch, a report
-would be distinguished from all others there. The ledger counts ε₀ of each report by itself, the safe
-side: that its shuffler is honest and its batch large is not known on the device.
+*Shuffled reports* are encrypted to the analyst once, before they are stored: a report in two batches
+would be identified by its report id. The ledger counts ε₀ of each report, which is an upper bound,
+because a device cannot check that the shuffler is honest and the batch is large.
 
-*Several campaigns.* Guarantees to one person add up. The owner's limit is on all draws of all campaigns
-together; `Limit` says how a wrong clock affects it.
-
-**Privacy review.** Adjacency: one person's whole sequences of values. All of this is on the device. The
-file contains reports, which may leave the device, and times, and no value. Refusals depend on clock,
-panel and earlier draws, never on a value; a record that cannot be used is refused before any draw.
+**Privacy review.** Adjacency: one person's whole sequences of values. The file is on the device only. It
+contains times and reports, which may leave the device, but no value. Refusals depend on clock, panel and
+earlier draws, never on a value; a record that cannot be used is refused before any draw.
 """
 
 import base64
@@ -69,14 +65,14 @@ _INCOMPLETE_LINE = re.compile(rb"[0-9a-f]{1,16}|[0-9a-f]{16} (\{[^\n]*)?|\0+", r
 class Journal:
     """Locked append-only file of a ledger; each line is on the disk before it is used.
 
-    Only the device's owner may read the file. A line is JSON and a seal, 16 digits of the SHA-256 of the
-    previous seal and the JSON, so that a line that was changed, moved or removed is detected. Lines are
-    appended and flushed under a lock of all threads and processes; the first also flushes the folder.
+    Only the device's owner may read the file. A line is a seal and JSON. The seal, 16 digits of the
+    SHA-256 of the previous seal and the JSON, detects lines that were changed, moved or removed. Lines
+    are appended and flushed under a lock; the first also flushes the folder.
 
     *A kill at any moment.* A line without a newline was not flushed, so nobody has seen its content: it
     is cut off, if it can be the beginning of a line. If the kill came between write and flush, a whole
     line may be in the machine's memory only, so lines that were read are flushed before they are used.
-    Any other damage, or another file, is refused and left as it is; it never counts as an empty journal.
+    Any other damage, or another file, is refused and left as it is.
 
     *Not detected*: an older copy of the whole file in its place, and complete lines missing at the end.
 
@@ -96,7 +92,7 @@ class Journal:
         return self.lines[1:]
 
     def append(self, line: dict[str, Any]) -> None:
-        """Append one line; it is on the disk when this returns.
+        """Append one line, and flush it to the disk.
 
         Raises:
             PrivotError: if it cannot be written; the file is then as before.
@@ -188,7 +184,7 @@ def _unusable(path: Path, action: str, error: OSError) -> PrivotError:
 Draws = Sequence[Mapping[str, Any]]  # lines of a journal
 
 
-class LimitReached(PrivotError):  # noqa: N818 (an end, not a fault)
+class LimitReached(PrivotError):  # noqa: N818 (a state, not a fault)
     """Refusal of a draw beyond the limit of the device's owner."""
 
 
@@ -200,11 +196,11 @@ class Limit:
     period of `days`. The recorded time of a draw is the clock's, or that of the previous draw if later;
     a draw counts until the clock shows `days` more than its recorded time.
 
-    *Wrong clocks.* Setting the clock back frees nothing: later draws count all the same. Setting it
-    forward and right again frees nothing either: earlier draws count as before, and those made meanwhile
-    count until `days` after their later time, which may be long. *While the clock is ahead*, earlier
-    draws expire early: each time it is set forward by `days`, the limit may be spent once more. A device
-    without another clock cannot detect this; a limit without days does not depend on the clock.
+    *Wrong clocks.* Setting the clock back frees nothing, because draws of later times count as well.
+    *While the clock is ahead*, earlier draws expire early: each time it is set forward by `days`, the
+    limit may be spent once more. A device without another clock cannot detect this. When the clock is
+    right again, the earlier draws count again, and draws made meanwhile count until `days` after their
+    recorded, later time. A limit without days does not depend on the clock.
 
     **Privacy review.** Sums of public numbers at public times; no value is read.
 
@@ -258,16 +254,16 @@ class Limit:
 
 
 def losses(draws: Draws, days: float | None, now: float) -> tuple[Fraction, Fraction]:
-    """Return the sums of ε and of δ of draws, in exact decimals: three times 0.1 is 0.3."""
+    """Return the exact sums of ε and of δ of the draws that count for a limit of `days`, at `now`."""
     since = -math.inf if days is None else now - days * _DAY
-    counted = [line["promise"] for line in draws if line["time"] > since]
-    epsilon = sum((_as_decimal(each["epsilon"]) for each in counted), Fraction(0))
-    delta = sum((_as_decimal(each.get("delta", 0.0)) for each in counted), Fraction(0))
+    promises = [line["promise"] for line in draws if line["time"] > since]
+    epsilon = sum((_as_decimal(promise["epsilon"]) for promise in promises), Fraction(0))
+    delta = sum((_as_decimal(promise.get("delta", 0.0)) for promise in promises), Fraction(0))
     return epsilon, delta
 
 
 def _as_decimal(number: float) -> Fraction:
-    """Return a number's shortest decimal notation as an exact fraction."""
+    """Return a number's shortest decimal notation as an exact fraction: three times 0.1 is 0.3."""
     return Fraction(repr(float(number)))
 
 
@@ -279,11 +275,11 @@ class DeviceLedger:
     """Ledger of a person, which draws at most one report a window and stores each before it is sent.
 
     Arguments:
-        path: The file, on a local disk of the device.
+        path: Path of the journal, on a local disk of the device.
         person: Id that determines the person's slot, if one outlives the file; drawn by default.
         limit: Largest privacy loss that the owner allows.
         wait: Whether a new ledger skips the waves in which a lost one may have reported.
-        now: Seconds since 1970; the clock's by default.
+        now: Time in seconds since 1970; by default, that of the clock.
 
     Raises:
         PrivotError: if the file is damaged, or another person's.
@@ -357,9 +353,9 @@ class DeviceLedger:
             device: Device with the campaign's randomizer.
             record: Current values of the person's record.
             panel: The campaign's panel.
-            now: Seconds since 1970; the clock's by default.
+            now: Time in seconds since 1970; by default, that of the clock.
             word: Source of uniform 64-bit words.
-            seal: Function that seals a report of a shuffled wave to that wave's analyst.
+            seal: Function that encrypts a report of a shuffled wave to the analyst of that wave.
 
         Raises:
             NotDue: if the person may not report in this wave, or reported fewer than w waves away.
@@ -438,7 +434,7 @@ class DeviceLedger:
 
 
 def _promise_of(device: Device) -> PureDP | ApproximateDP:
-    """Return the guarantee of one report; refused unless ε and δ of such reports add up."""
+    """Return the guarantee of one report; raise PrivotError unless it is local ε, or ε and δ."""
     promise = guarantee_from_dict(dict(device.promise))
     if not isinstance(promise, (PureDP, ApproximateDP)) or promise.neighboring != "local":
         raise PrivotError(

@@ -1,44 +1,43 @@
-"""A rotating panel: who reports in which wave, by public coins.
+"""Rotating panels, which assign each person to waves by a public hash, and their guarantee over time.
 
-Time is divided into **waves** of equal length, numbered 0, 1, …, T − 1 (or without end). Public coins
-assign every person permanently to one **slot** s of 0 … w − 1: a keyed hash of the panel's public seed
-and the person's public id, which does not depend on any value. A person reports once in each wave t
-with t mod w = s, with the whole ε of a report, and in no other wave.
+Time is divided into **waves** of equal length, numbered 0, 1, …, T − 1 (or without end). Every person
+permanently has a **slot** s of 0 … w − 1: a hash of the panel's public seed and the person's public id,
+which does not depend on any value. A person reports once, with the whole ε of a report, in each wave t
+with t mod w = s, and in no other wave.
 
-**Theorem.** Let each report be ε-locally private, with fresh coins. Then, between any two sequences
-x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, the reports of any w consecutive waves together
-are ε-private, and the reports of all T waves are ⌈T/w⌉ ε-private.
+**Theorem.** Let each report be ε-locally private, with independent randomness. Then, between any two
+sequences x₀ … x_{T−1}, x′₀ … x′_{T−1} of one person's values, the reports of any w consecutive waves
+together are ε-private, and the reports of all T waves are ⌈T/w⌉ ε-private.
 
 *Proof.* Of w consecutive integers exactly one is s modulo w, and of T consecutive ones at most ⌈T/w⌉.
 Slot, waves and number of reports are functions of the seed and the id, and are the same for both
-sequences. Given them, report t is drawn from x_t alone with fresh coins, so its probability changes
-by a factor of at most e^ε, whatever was reported before; the factors multiply. ∎
+sequences. Given them, report t depends on x_t and fresh randomness only, so its probability changes by a
+factor of at most e^ε, whatever was reported before; the factors multiply. ∎
 
-**Shuffled waves.** Now let the reports of each wave be a batch of at least n accepted ones, mixed by an
-honest shuffler, and let (ε₁, δ) be the guarantee of one such batch, (ε_k, δ) that of k of them
-(`privot.privacy.shuffling`, which composes them numerically). Then, for whoever knows everybody else's
-values, the batches of any w consecutive waves together are (ε₁, δ)-private, and those of all T waves
-(ε_k, δ)-private, k = ⌈T/w⌉; adjacency is `replace_one`, of the person's whole sequence.
+**Shuffled waves.** Let the reports of each wave be a batch of n or more accepted reports, shuffled
+honestly. Let one such batch be (ε₁, δ)-private and k of them (ε_k, δ)-private
+(`privot.privacy.shuffling` composes them numerically). Then, even if all other people's values are
+known, the batches of any w consecutive waves together are (ε₁, δ)-private, and the batches of all T
+waves are (ε_k, δ)-private with k = ⌈T/w⌉. Adjacency is `replace_one`, of the person's whole sequence.
 
-*Proof.* As above, one of w consecutive batches holds a report of the person, and at most k of T do,
-whatever the values are. Given what was published before, on which other people's values and the number
-of reports may depend, a batch is a function of x_t and fresh coins, and its divergence between x_t and
-x′_t is at most that of one batch of n, since more reports only lower it. A batch without the person has
-one law under both sequences. Adaptive composition of dominated batches gives k of them. ∎
+*Proof.* As above, one of w consecutive batches contains a report of the person, and at most k of T do,
+whatever the values are. Other people's values and the number of reports may depend on earlier batches.
+Given those, a batch is a function of x_t and fresh randomness, and its divergence between x_t and x′_t
+is at most that of a batch of n, since more reports only lower it. A batch without the person has the
+same distribution for both sequences. Adaptive composition of k dominated batches gives the claim. ∎
 
-It needs n and T that are fixed before the first batch is opened, whole batches that are mixed by
-themselves and opened once, and each report in one batch only: in another its id would distinguish it
-from all others. A key of the analyst for each wave (`privot.collector.analyst`) rules that out.
+The theorem requires that n and T are fixed before the first batch is opened, that each batch is shuffled
+separately, as a whole, and opened once, and that no report is in two batches, where its report id would
+identify it. A new key of the analyst for every wave (`privot.collector.analyst`) prevents that.
 
 The slot must not change: if it were drawn again for every w waves, a person could report in the last
-wave of one window and in the first of the next, twice in two consecutive waves. The bound is tight: two
-sequences that differ in every wave attain it under randomized response.
+wave of one window and in the first of the next. The bound is tight: two sequences that differ in every
+wave attain it under randomized response.
 
 **Privacy review.** Adjacency: one person's whole sequence of values is replaced. The panel and the ids
-are public, and they determine who reports when; so an observer who sees that a person sent a report
-learns nothing that they could not compute. Which batch holds a person's reports is public as well, and
-its size is that of the wave. No report contains the id. A device that does not report in
-its wave (switched off, away) is observably absent; the guarantee does not cover absence.
+are public and determine who reports when, so an observer who sees that a person reports learns nothing
+new. Which batches contain a person's reports is public as well. No report contains the person's id. The
+guarantee does not cover that a device is observably absent in its wave (switched off, away).
 
 References:
     Eckler, *Rotation sampling* (1955), describes rotating panels for labor-force surveys. Erlingsson,
@@ -70,7 +69,7 @@ class Panel:
         window: Number w of consecutive waves in which a person reports once.
         start: Beginning of wave 0, in seconds since 1970.
         length: Duration of a wave, in seconds.
-        seed: Seed of the public coins, any text.
+        seed: Public key of the hash that determines the slots, any text.
         waves: Number T of waves; None for a panel without end.
 
     >>> panel = Panel("commute", window=4, start=0, length=604_800, seed="2026", waves=12)
@@ -101,7 +100,7 @@ class Panel:
             require_count("waves", self.waves, MOST_WAVES)
 
     def slot(self, person: str) -> int:
-        """Return s, of 0 … w − 1: the first 64 bits of HMAC-SHA-256 (seed, id), modulo w."""
+        """Return the slot s, from 0 to w − 1: the first 64 bits of HMAC-SHA-256 (seed, id), modulo w."""
         digest = hmac.digest(self.seed.encode(), person.encode(), hashlib.sha256)
         return int.from_bytes(digest[:8], "big") % self.window
 
@@ -123,20 +122,19 @@ class Panel:
         return wave % self.window == self.slot(person)
 
     def next_wave(self, person: str, wave: int) -> int | None:
-        """Return the first wave from this one on in which a person reports; None if there is none."""
+        """Return the first wave, not before `wave`, in which a person reports; None if there is none."""
         due = wave + (self.slot(person) - wave) % self.window
         return due if self.waves is None or due < self.waves else None
 
     def waves_of(self, person: str) -> list[int]:
-        """Return all waves in which a person reports."""
+        """Return all waves in which a person reports; raise PrivotError if the panel has no end."""
         if self.waves is None:
             raise PrivotError(f"panel {self.name!r} has no last wave: use `next_wave`")
         return list(range(self.slot(person), self.waves, self.window))
 
-    def most_reports(self, waves: int | None = None) -> int | None:
-        """Return ⌈k/w⌉, the maximum number of a person's reports in k waves; None if k is infinite."""
-        count = self.waves if waves is None else waves
-        return None if count is None else -(-count // self.window)
+    def most_reports(self) -> int | None:
+        """Return ⌈T/w⌉, the maximum number of a person's reports; None for a panel without end."""
+        return None if self.waves is None else -(-self.waves // self.window)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -148,11 +146,7 @@ class Panel:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote.
-
-        Raises:
-            PrivotError: if the text is no panel, or one of a newer format.
-        """
+        """Read the JSON of `to_json`; raise PrivotError if it is no panel, or has another format."""
         try:
             values = json.loads(text)
         except ValueError:
@@ -177,16 +171,14 @@ class Panel:
 class PanelGuarantee:
     """Guarantee of a rotating panel: of any w consecutive waves, and of all T.
 
-    The module's docstring has the proofs. **Adjacency**: one person's whole sequence of values is
-    replaced by any other; people, and when they report, are public. Without `composed` all numbers are
-    multiplied by ⌈T/w⌉, by adaptive composition (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
-    **Privacy review.** Arithmetic of public numbers; no record is read.
+    The module's docstring has adjacency and proofs. No record is read.
 
     Arguments:
         report: Guarantee of any w consecutive waves: of one local report, or of the smallest batch.
         window: Number w of consecutive waves in which a person reports once.
         waves: Number T of waves; None for a panel without end.
-        composed: Guarantee of all T waves, if a better one is known (`Randomizer.panel_guarantee`).
+        composed: Guarantee of all T waves; by default, `report` times ⌈T/w⌉, by adaptive composition
+            (Dwork, Kenthapadi, McSherry, Mironov, Naor 2006).
 
     >>> promise = PanelGuarantee(PureDP(2.0), window=6, waves=52)
     >>> print(promise)
@@ -207,18 +199,14 @@ class PanelGuarantee:
 
     @property
     def in_all(self) -> PureDP | ApproximateDP | DistributedDP | None:
-        """Guarantee of the reports in all T waves; None if waves have no end, as ε is then unbounded."""
+        """Guarantee of the reports in all T waves; None if waves have no end, since ε is unbounded."""
         if self.waves is None or self.composed is not None:
             return self.composed
         return self.report.times(-(-self.waves // self.window))
 
     def __str__(self) -> str:
-        whole_course = self.in_all
-        total = (
-            "without bound for ever"
-            if whole_course is None
-            else f"{whole_course.losses_text()} over {self.waves}"
-        )
+        in_all = self.in_all
+        total = f"{in_all.losses_text()} over {self.waves}" if in_all else "without bound for ever"
         return (
             f"{self.report.losses_text()} in any {self.window} consecutive waves, {total}, "
             f"{self.report.neighboring}, per {self.report.unit}, for any values"
@@ -226,19 +214,17 @@ class PanelGuarantee:
 
     def describe(self) -> str:
         """Return the guarantee as plain sentences."""
-        unit, whole_course = self.report.unit, self.in_all
+        unit, in_all = self.report.unit, self.in_all
         batch = " Each wave is a batch." if isinstance(self.report, DistributedDP) else ""
-        total = (
-            "The waves have no end, and what all of them together tell has no bound."
-            if whole_course is None
-            else f"All {self.waves} waves together promise {whole_course.losses_text()}."
-        )
+        total = "The waves have no end, and all of them together have no bound."
+        if in_all:
+            total = f"All {self.waves} waves together promise {in_all.losses_text()}."
         return (
-            f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that "
-            f"public coins chose, whatever their values are and however those change.{batch} Everything "
-            f"that a {unit} reports in any {self.window} consecutive waves together: "
-            f"{self.report.describe()} {total} Two sequences of values are compared as wholes: nothing "
-            "is assumed of how values of one week tell those of another."
+            f"Each {unit} reports at most once in any {self.window} consecutive waves, in a slot that a "
+            f"public hash determines, whatever their values are and however they change.{batch} "
+            f"Everything that a {unit} reports in any {self.window} consecutive waves together: "
+            f"{self.report.describe()} {total} Two whole sequences of values are compared, so no "
+            "assumption is made about how values change over time."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -248,8 +234,7 @@ class PanelGuarantee:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        report, composed = (
-            v and guarantee_from_dict(v) for v in (values["report"], values["composed"])
-        )
+        """Create a guarantee from the plain values of `to_dict`."""
+        report, composed = guarantee_from_dict(values["report"]), values["composed"]
+        composed = composed and guarantee_from_dict(composed)
         return cls(report, values["window"], values["waves"], composed)

@@ -40,7 +40,7 @@ from privot.local.waves.table_drift import TableDrift
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Counts, Randomizer
-from privot.randomizer.reports.counts import added
+from privot.randomizer.reports.counts import sum_counts
 from privot.schema import Schema
 from privot.schema.domains import Array
 from privot.training import Progress
@@ -451,4 +451,4 @@ def _merge_waves(waves: Sequence[Counts]) -> list[Counts]:
     by_randomizer: dict[str, list[Counts]] = {}
     for wave in waves:
         by_randomizer.setdefault(wave.randomizer.fingerprint, []).append(wave)
-    return [*map(added, by_randomizer.values())]
+    return [*map(sum_counts, by_randomizer.values())]

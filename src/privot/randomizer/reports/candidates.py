@@ -1,17 +1,15 @@
 """Candidates report of a vector or an image, with or without a label, which spends the whole ε.
 
 A record is encoded as a unit vector of features, whose mean over people contains the moments of its
-coordinates for each label (`privot.mechanisms.candidates.features`). It is reported as one of many
-public directions (`privot.mechanisms.candidates.codebook`), by a seed and an index of 12 bytes together.
-If ε were split between image and label, their dependence would hardly be identified.
+coordinates for each label (`privot.mechanisms.candidates.features`). The report is one of many public
+directions (`privot.mechanisms.candidates.codebook`), stored as a seed and an index, of 12 bytes
+together. If ε were split between image and label, their dependence would hardly be identified.
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two vectors of
 any length, hence for any two records, image and label together. Only the seed and the index leave the
-device. Error messages depend on the record, as for every column; once read, it is projected, so its
-features are finite and no error occurs. Coordinates, features and codebook depend on schema and ε only.
+device. Error messages depend on the record, as for every column; a record that was read is projected, so
+no later error occurs. Coordinates, features and codebook depend on schema and ε only.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
@@ -38,18 +36,18 @@ from privot.schema.domains import Array
 # Names of a release's columns, which no column of a schema may have.
 SEED, INDEX = "candidates.seed", "candidates.index"
 
-CANDIDATES = "candidates"  # the name of the mechanism
+CANDIDATES = "candidates"  # name of the mechanism
 
-FEW_COORDINATES = 3  # vectors with at most so many coordinates are reported with noise instead
-_MAX_LABELED = 2**14  # most features with a label
+FEW_COORDINATES = 3  # vectors with at most this many coordinates are reported with noise instead
+_MAX_LABELED = 2**14  # largest number of features with a label
 _RECORDS_AT_ONCE = 2**8  # records that are randomized together, to bound memory
-# Number of cosines of an image that are reported, by the least ε: less noise allows more of them.
+# Number of reported cosines of an image, by the least ε: less noise allows more cosines.
 _COSINES = {0: 48, 4: 64, 8: 98}
 
 
 @dataclass(frozen=True)
 class CandidateRecords:
-    """Encoded records: points (n, q) of the unit sphere, NaN if missing, and labels (n,) or zeros."""
+    """Encoded records: points (n, q) on the unit sphere, NaN if missing, and codes of labels (n,)."""
 
     points: Array
     codes: NDArray[np.int64]
@@ -140,7 +138,7 @@ class CandidatesReport:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of its columns in a release."""
+        """Names and types of the report's columns in a release."""
         return {SEED: pa.uint64(), INDEX: pa.uint32()}
 
     def encode(self, table: pa.Table) -> CandidateRecords:
@@ -173,8 +171,8 @@ class CandidatesReport:
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
         """Return unbiased estimates of the moments, and the standard deviation of each mean feature.
 
-        A feature is a coordinate times the root of a weight (`Features`). A moment's deviation is that
-        of its feature, divided by this root.
+        A feature is a coordinate times the root of a weight (`Features`), so the standard deviation of a
+        moment is that of its feature, divided by this root.
         """
         mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
@@ -189,8 +187,8 @@ class CandidatesReport:
     @property
     def stddev(self) -> float:
         """Standard deviation of one report's estimate of a coordinate's mean, in unit coordinates."""
-        # A report's estimate of a mean feature errs by 1/gain. Coordinates of length `large_length`, the
-        # largest of nearly all records, become features of length √(1 − weight of the label).
+        # The estimate of a mean feature has standard deviation 1/gain. Coordinates of length
+        # `large_length`, which few records exceed, become features of length √(1 − label weight).
         feature_length = math.sqrt(1 - self.features.label_weight)
         return self.coordinates.large_length / (self.mechanism.gain * feature_length)
 
@@ -211,23 +209,23 @@ class CandidatesReport:
 
     def expected(self) -> dict[str, Any]:
         """Describe the noise of the report; see `Randomizer.expected_noise`."""
-        total, close = self.mechanism.codebook.num_candidates, self.mechanism.closest
-        close_words, _ = self.mechanism.words  # of 2^64 words, those that lead to a close candidate
+        total, num_closest = self.mechanism.codebook.num_candidates, self.mechanism.closest
+        close_words, _ = self.mechanism.words  # of 2^64 words, those that select a close candidate
         keep = close_words / 2**64
         laplace = self.laplace_stddev
-        which = "the closest" if close == 1 else f"one of the {close:,} closest"
+        closest = "the closest" if num_closest == 1 else f"one of the {num_closest:,} closest"
         return {
             "column": " with ".join(self.columns),
             "mechanism": CANDIDATES,
             "columns": self.columns,
             "candidates": total,
-            "closest": close,
+            "closest": num_closest,
             "keep": keep,
             "features": self.features.dimension,
             "stddev": self.stddev,
             "laplace": laplace,
             "in_words": (
-                f"one of {total:,} public directions, {which} to the record with probability "
+                f"one of {total:,} public directions, {closest} to the record with probability "
                 f"{percent_at_most(keep)}; a mean over n reports errs by {at_least(self.stddev)}/√n in "
                 f"each of {self.features.num_coordinates:,} coordinates, where Laplace noise would by "
                 f"{at_least(laplace)}/√n (in units in which bounds are -1 and 1, or a radius is 1)"
@@ -236,7 +234,7 @@ class CandidatesReport:
 
 
 def unfit_for_candidates(column: Column) -> str:
-    """Return the reason why candidates are unfit for a column, with the remedy; "" if they fit."""
+    """Return the reason why candidates do not fit a column, with the remedy; "" if they fit."""
     domain = column.domain
     if domain is None or column.alphabet is not None or domain.dimension <= FEW_COORDINATES:
         return f"it is for images, and vectors of over {FEW_COORDINATES} numbers: use 'laplace'"
@@ -246,8 +244,8 @@ def unfit_for_candidates(column: Column) -> str:
 def choose_columns(schema: Schema) -> tuple[str, str | None] | None:
     """Return the names of a schema's only image or long vector and of its label, if any.
 
-    Returns None for other schemas, since no estimator learns more columns together from candidates. A
-    coded column, other than a vector of cells, is the label, unless it has too many values.
+    The label is a coded column, other than a vector of cells. Returns None if the schema has more
+    columns, since no estimator learns them from candidates, or the label has too many values.
     """
     fitting = [name for name, column in schema.columns.items() if not unfit_for_candidates(column)]
     coded = [name for name in schema.coded if name not in schema.vectors]
@@ -267,7 +265,7 @@ def _num_labels(labels: CodedColumn | None) -> int:
 
 
 def reason_beside_others(schema: Schema, name: str) -> str:
-    """Return the reason why a column that candidates fit is reported with noise, or ""."""
+    """Return the reason why a column that candidates would fit is reported with noise, or ""."""
     if unfit_for_candidates(schema.columns[name]) or choose_columns(schema) is not None:
         return ""
     return (
@@ -277,11 +275,11 @@ def reason_beside_others(schema: Schema, name: str) -> str:
 
 
 def coordinates_at(column: PointColumn, epsilon: float) -> Coordinates:
-    """Return the reported coordinates: all of a vector, and 48 to 98 cosines of an image by ε."""
+    """Return the reported coordinates: all of a vector; 48 to 98 cosines of an image, depending on ε."""
     dimension = column.domain.dimension
     if column.image_shape is None:
         return Coordinates(column, dimension)
     num_channels = math.prod(column.image_shape[2:])
-    wanted = [count for least, count in _COSINES.items() if epsilon >= least][-1]
-    # The brightness of each channel is a cosine, too, which `Coordinates` adds to those counted here.
-    return Coordinates(column, min(dimension - num_channels, wanted))
+    num_cosines = [count for least, count in _COSINES.items() if epsilon >= least][-1]
+    # `Coordinates` adds the brightness of each channel, which is a cosine, too.
+    return Coordinates(column, min(dimension - num_channels, num_cosines))

@@ -1,9 +1,9 @@
-r"""Counts of reports: how many people sent each distinct answer, in files that merge.
+r"""Counts of reports: how many people sent each distinct answer, in files that can be merged.
 
 Maps and tables are learned from the likelihood of reports. It is a product over reports, so the numbers
 of equal **answers** (`privot.mechanisms.forms`) are sufficient statistics: a fit reads `Counts` alone,
-and costs the same for a thousand reports and for a billion. Answers are grouped by what they are about,
-by the **key** of a group:
+and costs the same for a thousand reports and for a billion. Answers about the same columns are a group,
+which has a **key**:
 
 | reports | key | answer |
 |---|---|---|
@@ -11,30 +11,28 @@ by the **key** of a group:
 | split, all columns as codes | numbers of the reported columns | their codes, column after column |
 | one column of points | 0 | the report's cell, or the bin of its noise |
 
-**Exact.** Counts are integers. Answers are sorted, and a merge adds the counts of equal ones, so that
-merging is associative and does not depend on the order, byte for byte.
+**Merging is exact.** Counts are integers. Answers are sorted, and a merge adds the counts of equal
+answers, so that merging is associative and does not depend on the order, byte for byte.
 
-**Once.** Ids are uniform words of 128 bits. Counts contain all ids below a **limit**, the largest power
-of two below which there are at most 65,536: all ids of few reports, a uniform sample of many. Those of a
-union follow from those of its parts. Counts that share one are not merged. If they share m of n reports,
-none of these is in the sample with probability about $(1 − k/n)^m$, where k is some 32,768 or more: less
-than 10⁻¹³ for a shard of a million reports that stands twice among a billion. Within one source, copies
-are found exactly, as in every release; of shards with counts beside them, which a collector writes,
-only those that share a sampled id are read again.
+**Every report is counted once.** Ids are uniform words of 128 bits. Counts contain a **sample** of ids:
+all ids below a **limit**, the largest power of two below which there are at most 65,536 ids. So the
+sample has all ids of few reports, and the sample of a union is a function of the samples of its parts.
+Counts that share a sampled id are not merged. If they share m of n reports, none of these is in the
+sample of k ids, some 32,768 or more, with probability about $(1 − k/n)^m$: less than 10⁻¹³ for a shard
+of a million reports that is counted twice among a billion. Within one source, copies are found exactly,
+as in every release; shards with counts are read only if they share a sampled id.
 
-**Splits.** Cross-validation holds out reports by coins, independently of their content. Given counts,
-the number of held-out ones among n equal reports is then binomial, whichever they are. So folds, halves
-and held-out waves are drawn from the counts when they are needed (`halves`; `CountTables.held_out` of
-`privot.local.classes.counts`). Their law is that of a split by ids, and nothing is stored for it.
+**Splits.** Cross-validation holds out random reports, independently of their content. Given counts, the
+number of held-out reports among n equal reports is binomial. So folds, halves and held-out waves are
+drawn from the counts when they are needed (`halves`; `CountTables.held_out` of
+`privot.local.classes.counts`), with the distribution of a split by ids.
 
-**Memory** grows with the distinct answers, not with the reports: a map has as many as it has cells.
+**Memory** grows with the number of distinct answers, at most that of cells for a map, not with reports.
 
-**Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. The
-sampled ids show to whoever saw them that their reports are counted, as the release does. Files may be
-forged, as reports may: the checksum finds damage, and answers that no device sends are refused.
+**Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. Anyone
+who saw a sampled id learns that its report is counted, as from the release. Files may be forged, as
+reports may: the checksum finds damage, and answers that no device sends are refused.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -63,6 +61,7 @@ from privot.randomizer.reports.rows import (
     counts_name,
     distinct_ids,
     distinct_rows,
+    grouped,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
@@ -72,9 +71,9 @@ Key = tuple[int, ...]
 
 _MAGIC = b"privot counts 1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
-_MIN_WAITING = 2**15  # integers in answers that wait
+_MIN_WAITING = 2**15  # answers wait until they have more integers than this
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
-_MOST_PARTS = 32  # counts of shards in memory
+_MOST_PARTS = 32  # most counts of shards in memory
 
 
 class Counted(NamedTuple):
@@ -84,8 +83,8 @@ class Counted(NamedTuple):
     people: Ints
 
     @classmethod
-    def sum(cls, parts: Iterable[tuple[NDArray[Any], Ints]]) -> Counted:
-        """Add up rows (n, w), which need not be distinct, and the number of people (n,) behind each."""
+    def sum(cls, parts: Iterable[tuple[NDArray[Any], Ints]]) -> Self:
+        """Add up answers (n, w), which may be equal, with the number of people (n,) who sent each."""
         answers, people = map(np.concatenate, zip(*parts, strict=True))
         places, ranks = distinct_rows(answers)
         sums = np.bincount(ranks, people, len(places))  # exact in floats below 2^53
@@ -95,10 +94,11 @@ class Counted(NamedTuple):
 class Tally:
     """Counts of distinct answers that arrive in batches.
 
+    Few possible answers are counted in an array of all of them. Otherwise answers wait until they are
+    more than the distinct answers counted before, so that each is sorted only a few times.
+
     Arguments:
-        size: Number of possible answers of one integer each, if these are few: they have a place each.
-            Else answers wait until they are more than those counted before, so that each is sorted only
-            a few times.
+        size: Number of possible answers, of one integer each, if these are few; otherwise None.
     """
 
     def __init__(self, size: int | None = None) -> None:
@@ -107,7 +107,7 @@ class Tally:
         self._num_waiting = 0
 
     def add(self, answers: Answers) -> None:
-        """Count more answers (n, w)."""
+        """Count answers (n, w)."""
         if self._dense is not None:
             self._dense += np.bincount(answers[:, 0], minlength=self._dense.size)
             return
@@ -128,13 +128,13 @@ class Tally:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counts(Reports):
-    """Numbers of people who sent each answer, of one randomizer.
+    """Number of people who sent each answer, for reports of one randomizer.
 
     Arguments:
         randomizer: Randomizer of the reports.
         groups: Counts by key (see the module).
         ids: Sample of the reports' ids.
-        source: Name of the reports in messages.
+        source: Name of the reports in error messages.
 
     Examples:
         >>> from privot import Randomizer, Schema, count
@@ -152,38 +152,48 @@ class Counts(Reports):
     source: str = "the counts"
 
     def __len__(self) -> int:
-        return sum(int(each.people.sum()) for each in self.groups.values())
+        return sum(int(people.sum()) for _, people in self.groups.values())
 
     def summary(self) -> dict[str, object]:
-        """Return the numbers of reports and of distinct answers, and the summary of the randomizer."""
+        """Return the number of reports and of distinct answers, and the summary of the randomizer."""
         numbers = {"reports": f"{len(self):,}", "distinct": f"{self.distinct:,}"}
         return numbers | self.randomizer.summary()
 
     @property
     def distinct(self) -> int:
         """Number of distinct answers."""
-        return sum(len(each.people) for each in self.groups.values())
+        return sum(len(people) for _, people in self.groups.values())
 
-    def merge(self, *others: Counts) -> Counts:
+    def merge(self, *others: "Counts") -> "Counts":
         """Add up counts of different reports of one randomizer.
 
         Raises:
-            PrivotError: if they are of several randomizers or of shuffled batches, or share reports.
+            PrivotError: for counts of several randomizers or of shuffled batches, or that share reports.
         """
         for other in others:
-            _require_addable(self.randomizer, other.randomizer, f"{self.source} and {other.source}")
+            sources = f"{self.source} and {other.source}"
+            if self.randomizer.to_json() != other.randomizer.to_json():
+                raise PrivotError(
+                    f"{sources} are of two randomizers: merge counts of one, and give `fit` those of "
+                    "several"
+                )
+            if shuffled_promise(self.schema) is not None:
+                raise PrivotError(
+                    f"{sources} are of shuffled reports, and ε is of a batch: count each batch by "
+                    "itself, from one table or its file, and give `fit` all of them"
+                )
         require_disjoint((self, *others))
-        return added([self, *others])
+        return sum_counts([self, *others])
 
-    def halves(self, rng: np.random.Generator) -> tuple[Counts, Counts]:
-        """Divide the people at random, each with probability ½."""
+    def halves(self, rng: np.random.Generator) -> tuple[Self, Self]:
+        """Divide the people into two random halves, each with probability ½."""
         first: dict[Key, Counted] = {}
         second: dict[Key, Counted] = {}
         for key, (answers, people) in self.groups.items():
             drawn = rng.binomial(people, 0.5)
-            for half, part in ((first, drawn), (second, people - drawn)):
-                if part.any():
-                    half[key] = Counted(answers[part > 0], part[part > 0])
+            for half, counts in ((first, drawn), (second, people - drawn)):
+                if counts.any():
+                    half[key] = Counted(answers[counts > 0], counts[counts > 0])
         return replace(self, groups=first), replace(self, groups=second)
 
     def dense(self, size: int) -> NDArray[np.float64]:
@@ -194,17 +204,18 @@ class Counts(Reports):
         return counts
 
     def to_bytes(self) -> bytes:
-        """Return the content of a file of counts, which is the same for equal counts."""
+        """Return the content of a counts file, which is the same for equal counts."""
         groups = sorted(self.groups.items())
-        answers = [each.answers.ravel() for _, each in groups]
+        answers = [counted.answers.ravel() for _, counted in groups]
+        people = [counted.people for _, counted in groups]
         arrays = [
             _narrow(np.concatenate([np.zeros(0, np.int32), *answers])),
-            _narrow(np.concatenate([np.zeros(0, np.int64), *(each.people for _, each in groups)])),
+            _narrow(np.concatenate([np.zeros(0, np.int64), *people])),
             self.ids.words.astype("<u8"),
         ]
         fields = {
             "randomizer": self.randomizer.to_json(),
-            "groups": [[key, *each.answers.shape] for key, each in groups],
+            "groups": [[key, *counted.answers.shape] for key, counted in groups],
             "arrays": [[array.dtype.str, array.size] for array in arrays],
             "limit": self.ids.limit,
         }
@@ -217,7 +228,7 @@ class Counts(Reports):
         """Read what `to_bytes` returned.
 
         Raises:
-            PrivotError: if it is damaged, of another version, or has answers that no device sends.
+            PrivotError: if it is damaged, has another version, or has answers that no device sends.
         """
         if not content.startswith(_MAGIC):
             raise PrivotError(f"{source} are no counts of this version: count the reports again")
@@ -233,30 +244,29 @@ class Counts(Reports):
             answers, people, words = arrays
             groups: dict[Key, Counted] = {}
             for key, rows, width in fields["groups"]:
-                own, answers = np.split(answers, [rows * width])
-                numbers, people = np.split(people, [rows])
-                own = own.astype(np.int32).reshape(rows, width)
-                groups[tuple(key)] = Counted(own, numbers.astype(np.int64))
+                group_answers, answers = np.split(answers, [rows * width])
+                group_people, people = np.split(people, [rows])
+                group_answers = group_answers.astype(np.int32).reshape(rows, width)
+                groups[tuple(key)] = Counted(group_answers, group_people.astype(np.int64))
             ids = IdSample(int(fields["limit"]), words.astype(np.uint64).reshape(-1, 2))
             if not 0 < ids.limit <= 2**64:
                 raise ValueError
         except (ValueError, KeyError, TypeError, OverflowError, zlib.error):
             raise PrivotError(f"{source} are damaged: copy them again, or count again") from None
-        found = cls(Randomizer.from_json(fields["randomizer"]), groups, ids, source)
-        plan = CountPlan.of(found.randomizer)
-        if answers.size or people.size or not plan.knows(groups):
+        randomizer = Randomizer.from_json(fields["randomizer"])
+        if answers.size or people.size or not CountPlan.of(randomizer).allows(groups):
             raise PrivotError(
                 f"{source} have answers that no device sends: count the reports again"
             )
-        return found
+        return cls(randomizer, groups, ids, source)
 
     def save(self, path: str | Path) -> None:
-        """Write a file of counts; if writing fails, an existing file stays."""
+        """Write a counts file; if writing fails, an existing file stays."""
         write_file(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a file of counts.
+        """Read a counts file.
 
         Raises:
             PrivotError: as `from_bytes`, and if the file cannot be read.
@@ -269,13 +279,13 @@ class Counts(Reports):
 
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return non-negative integers in the smallest type."""
+    """Return non-negative integers in the smallest unsigned type."""
     kind = np.min_scalar_type(int(numbers.max(initial=0)))
     return numbers.astype(kind.newbyteorder("<"))
 
 
 def is_counts(path: str | Path) -> bool:
-    """Return whether a path is a file of counts, of any version."""
+    """Return whether a path is a counts file, of any version."""
     path = Path(path)
     if not path.is_file():
         return False
@@ -283,21 +293,8 @@ def is_counts(path: str | Path) -> bool:
         return file.read(14) == _MAGIC[:14]
 
 
-def _require_addable(first: Randomizer, second: Randomizer, sources: str) -> None:
-    """Raise an error if counts of two sources cannot be added up."""
-    if first.to_json() != second.to_json():
-        raise PrivotError(
-            f"{sources} are of two randomizers: merge counts of one, and give `fit` those of several"
-        )
-    if shuffled_promise(first.schema) is not None:
-        raise PrivotError(
-            f"{sources} are of shuffled reports, and ε is of a batch: count each batch by itself, from "
-            "one table or its file, and give `fit` all of them"
-        )
-
-
 def require_disjoint(parts: Sequence[Counts]) -> None:
-    """Raise an error if counts share reports, by the sampled ids, which differ by chance otherwise."""
+    """Raise PrivotError if counts share sampled ids, which different reports do not."""
     limit = min(part.ids.limit for part in parts)
     ids = [part.ids.below(limit) for part in parts]
     if len(distinct_ids(*ids)) == sum(map(len, ids)):
@@ -311,19 +308,19 @@ def require_disjoint(parts: Sequence[Counts]) -> None:
             )
 
 
-def added(parts: Sequence[Counts]) -> Counts:
+def sum_counts(parts: Sequence[Counts]) -> Counts:
     """Add up counts of one randomizer, which share no reports."""
-    groups: dict[Key, list[Counted]] = {}
+    parts_by_key: dict[Key, list[Counted]] = {}
     for part in parts:
-        for key, each in part.groups.items():
-            groups.setdefault(key, []).append(each)
+        for key, counted in part.groups.items():
+            parts_by_key.setdefault(key, []).append(counted)
     ids = reduce(IdSample.joined, (part.ids for part in parts))
-    sums = {key: Counted.sum(same) for key, same in groups.items()}
-    return Counts(parts[0].randomizer, sums, ids, parts[0].source)
+    groups = {key: Counted.sum(group) for key, group in parts_by_key.items()}
+    return Counts(parts[0].randomizer, groups, ids, parts[0].source)
 
 
 def grid_form(randomizer: Randomizer) -> Form | None:
-    """Return the form of reports of one column of ≤ 3 coordinates, by noise or windows; else None."""
+    """Return the form of reports of one column of ≤ 3 coordinates; None for other randomizers."""
     if randomizer.joint is not None or len(randomizer.mechanisms) != 1:
         return None
     ((name, mechanism),) = randomizer.mechanisms.items()
@@ -336,22 +333,21 @@ def grid_form(randomizer: Randomizer) -> Form | None:
 
 
 def is_counted(randomizer: Randomizer) -> bool:
-    """Return True if reports are learned from by their counts: those of maps and of tables of codes."""
+    """Return True if models are learned from counts of the reports, for maps and tables of codes."""
     return randomizer.all_coded or grid_form(randomizer) is not None
 
 
-_point_answers = lru_cache(maxsize=8)(PointAnswers)  # whose tables take milliseconds
+_point_answers = lru_cache(maxsize=8)(PointAnswers)  # construction takes milliseconds
 
 
 @dataclass(frozen=True, eq=False)
 class CountPlan:
-    """How the reports of one randomizer are counted.
+    """Conversion of the reports of one randomizer to answers by key.
 
     Arguments:
         randomizer: The randomizer.
-        columns: Split columns, in the schema's order, with the forms that number their answers; none if
-            reports are joint.
-        points: Answers of the only column, if it has points.
+        columns: Split columns, in the schema's order, with the forms that number their answers.
+        points: Conversion for the only column, if it has points.
     """
 
     randomizer: Randomizer
@@ -377,29 +373,29 @@ class CountPlan:
         if randomizer.joint is not None:
             return cls(randomizer)
         coded = randomizer.schema.coded.items()
-        own = ((splits[name], splits[name].mechanism.form(column)) for name, column in coded)
-        return cls(randomizer, tuple(own))
+        columns = ((splits[name], splits[name].mechanism.form(column)) for name, column in coded)
+        return cls(randomizer, tuple(columns))
 
     @property
     def size(self) -> int | None:
-        """Number of possible answers of a column of points, if they are few; None of a table."""
+        """Number of possible answers of a column of points, if they are few; otherwise None."""
         size = None if self.points is None else self.points.size
         return None if size is None or size > _MAX_DENSE else size
 
     def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
         """Return for each report the reason why no device sends it, or null, and all answers by key."""
         if self.points is not None:
-            answers, known = self.points.read(table)
-            unsure = np.flatnonzero(~known | table.column(REPORT_ID).is_null().to_numpy())
+            answers, found = self.points.read(table)
+            unsure = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
             if unsure.size:
-                others = table.take(pa.array(unsure))
-                found = self.randomizer.reasons(others)
+                rest = table.take(pa.array(unsure))
+                reasons_of_rest = self.randomizer.reasons(rest)
                 index = np.full(len(table), -1)
                 index[unsure] = np.arange(unsure.size)
-                reasons = found.take(pa.array(index, mask=index < 0))
-                if found.null_count == len(found):
-                    answers[unsure] = self.points.convert(others)
+                reasons = reasons_of_rest.take(pa.array(index, mask=index < 0))
+                if reasons_of_rest.null_count == len(rest):
+                    answers[unsure] = self.points.convert(rest)
             return reasons, iter([((0,), answers)])
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
@@ -408,29 +404,28 @@ class CountPlan:
         return reasons, self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
 
     def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
-        """Yield the answers of each set of columns that some people reported."""
+        """Yield the answers about each set of columns that some people reported, with its key."""
         answers, masks = [], []
         for split, form in self.columns:
             values, mask = split.read(table)
             answers.append(form.answers(values))
             masks.append(mask)
         reported = np.stack(masks, axis=1)
-        first, ranks = distinct_rows(reported)
-        for number, report in enumerate(first):
-            rows = ranks == number
-            key = tuple(np.flatnonzero(reported[report]).tolist())
+        places, ranks = distinct_rows(reported)
+        for rank, rows in grouped(ranks):
+            key = tuple(np.flatnonzero(reported[places[rank]]).tolist())
             yield key, np.hstack([answers[column][rows] for column in key])
 
     def forms(self, key: Key) -> list[Form]:
-        """Return the forms of the parts of a group's answers, in order."""
+        """Return the forms of the parts of the answers with a key, in order."""
         if self.columns:
             return [self.columns[column][1] for column in key]
         joint = self.randomizer.joint
         assert joint is not None
         return [joint.mechanism(int(joint.design.num_cells[key[0]])).supports]
 
-    def knows(self, groups: Mapping[Key, Counted]) -> bool:
-        """Return whether all answers of groups are possible, sorted, and sent by somebody."""
+    def allows(self, groups: Mapping[Key, Counted]) -> bool:
+        """Return whether all answers of groups are possible, distinct, sorted, and sent by somebody."""
         joint = self.randomizer.joint
         for key, (answers, people) in groups.items():
             limit = len(self.columns) or (joint.design.num_sheets if joint else 0)
@@ -443,9 +438,9 @@ class CountPlan:
                 return False
             parts = np.split(answers, np.cumsum(widths)[:-1], axis=1)
             limits = [self.points.size] if self.points else [form.num_answers() for form in forms]
-            for part, most in zip(parts, limits, strict=True):
-                rising = (np.diff(part, axis=1, prepend=-1) > 0).all()
-                if not rising or most is None or part[:, -1].max() >= most:
+            for part, size in zip(parts, limits, strict=True):
+                increasing = (np.diff(part, axis=1, prepend=-1) > 0).all()
+                if not increasing or size is None or part[:, -1].max() >= size:
                     return False
             if self.points and not self.points.possible(answers).all():
                 return False
@@ -455,15 +450,12 @@ class CountPlan:
 
 
 def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
-    """Yield the sets of cells of each sheet."""
-    reports_per_sheet = np.bincount(answers.sheets)
-    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
-    sheets = answers.sheets.astype(np.min_scalar_type(len(reports_per_sheet)))
-    order, ends = np.argsort(sheets, kind="stable"), np.cumsum(reports_per_sheet)[:-1]
-    for sheet, reports in enumerate(np.split(order, ends)):
-        if len(reports):
-            places = answers.offsets[reports][:, None] + np.arange(joint.widths[sheet])
-            yield (sheet,), answers.cells[places]
+    """Yield the sets of cells on each sheet, with the key."""
+    for sheet, rows in grouped(answers.sheets):
+        yield (
+            (sheet,),
+            answers.cells[answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])],
+        )
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -475,11 +467,11 @@ def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = No
     Arguments:
         sources: One or several of: releases, paths of releases (Parquet files, or folders of shards),
             and Arrow tables or batches of reports. All must be different reports.
-        randomizer: Randomizer of the reports; by default that of the first release. Tables need it.
+        randomizer: Randomizer of the reports in Arrow tables or batches; releases contain theirs.
 
     Raises:
         PrivotError: if there is no report, or one that no device sends; if reports cannot be counted,
-            are of two randomizers, or stand twice.
+            are of two randomizers, or are repeated.
 
     Examples:
         >>> from privot import Randomizer, Schema
@@ -500,7 +492,7 @@ def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = No
 def _releases(
     sources: Source | Iterable[Source], randomizer: Randomizer | None
 ) -> Iterator[Release]:
-    """Yield releases, in which consecutive tables of reports are put together."""
+    """Yield the sources as releases, with one release of several consecutive tables."""
     tables: list[pa.Table] = []
     for source in [sources] if isinstance(sources, Source) else sources:
         if isinstance(source, str | Path | Release):
@@ -517,25 +509,25 @@ def _releases(
 
 
 def _count_release(release: Release) -> Counts:
-    """Count the reports of a release, by the counts beside its shards where they are."""
+    """Count the reports of a release, by means of the counts beside its shards, if there are any."""
     if not any(release.rows.files.values()):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
-        if ids.shared(part.ids):  # copies, or forged under one id: all reports show which
+        if ids.shared(part.ids):  # copies, which are refused, or different reports with a forged id
             return _count_rows(release)
         ids = ids.joined(part.ids)
         parts.append(part)
         if len(parts) == _MOST_PARTS:
-            parts = [added(parts)]
-    return added(parts)
+            parts = [sum_counts(parts)]
+    return sum_counts(parts)
 
 
 def _parts_of(release: Release) -> Iterator[Counts]:
-    """Yield the counts that a collector wrote beside shards, and those of each other shard."""
+    """Yield the counts of each shard, which a collector may have written beside it."""
     for path, digest in release.rows.files.items():
-        beside = Path(counts_name(path))
-        content = beside.read_bytes() if digest and beside.is_file() else b""
+        counts_file = Path(counts_name(path))
+        content = counts_file.read_bytes() if digest and counts_file.is_file() else b""
         if hashlib.sha256(content).hexdigest().encode() == digest:
             yield Counts.from_bytes(content, release.rows.source)
         elif len(rows := ReportTable.open(path)[0]):
@@ -543,11 +535,11 @@ def _parts_of(release: Release) -> Iterator[Counts]:
 
 
 def _count_rows(release: Release) -> Counts:
+    """Count the reports of a release one by one, and validate each."""
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    promise = release.randomizer.schema.promise
-    mixed = promise is not None and promise.where == "shuffled"
-    for words, answers in release.rows.validated(plan.read, mixed):
+    shuffled = shuffled_promise(release.schema) is not None
+    for words, answers in release.rows.validated(plan.read, shuffled):
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
         if len(waiting.words) > MOST_IDS:

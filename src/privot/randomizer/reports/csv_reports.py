@@ -1,11 +1,9 @@
 """Reports as CSV: the table of a release, for pipes and for readers without Parquet.
 
-The file lacks the randomizer, which the reader must supply. Numbers are written with enough digits to
-restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes of a
-set, an image) is one field with numbers separated by spaces, or `none`. Empty fields were not reported.
+The file does not contain the randomizer, which the reader must supply. Numbers are written with enough
+digits to restore all bits, ids as 32 hexadecimal digits. A list (the cells of a joint report, the codes
+of a set, an image) is one field with numbers separated by spaces, or `none`. Empty fields are null.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -26,7 +24,7 @@ _BLOCK_BYTES = 2**24
 
 
 def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: bool = False) -> int:
-    """Write reports as CSV, by gzip if `zipped`; return the row count; refuse to write none."""
+    """Write reports as CSV, by gzip if `zipped`; return their number, or raise PrivotError for none."""
     rows = write_csv((pa.table(dict(as_text(piece))) for piece in pieces), target, zipped=zipped)
     if not rows:
         raise PrivotError("there are no rows: give at least one record")
@@ -38,7 +36,7 @@ def write_text(target: Path | IO[bytes], pieces: Iterable[pa.Table], zipped: boo
 def read_text(
     source: Path | IO[bytes], randomizer: Randomizer, log: Callable[[str], None]
 ) -> Iterator[pa.Table]:
-    """Yield the reports of a CSV in pieces, without validation; values that cannot be read are null.
+    """Yield the reports of a CSV in pieces, without validation, with null for unreadable values.
 
     Arguments:
         source: Path or stream of the CSV.
@@ -69,11 +67,12 @@ def read_text(
                 "give the randomizer that made these reports"
             )
         for batch in reader:
-            yield pa.table({n: _from_text(batch.column(n), kind) for n, kind in types.items()})
+            columns = {name: _from_text(batch.column(name), types[name]) for name in types}
+            yield pa.table(columns)
 
 
 def as_text(reports: pa.Table) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the columns of a CSV, in which ids and lists are text."""
+    """Yield the names and columns of a CSV, in which ids and lists are text."""
     for name in reports.column_names:
         column = one_array(reports.column(name))
         if column.type == ID_TYPE:
@@ -103,8 +102,8 @@ def _join_numbers(lists: pa.Array) -> pa.Array:
 
 
 def _as_list(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert text to lists of numbers of type `kind`."""
-    # Splitting text cannot give an empty list: "none" is replaced by one number, which is dropped.
+    """Convert text to lists of type `kind`."""
+    # Splitting text cannot give an empty list: "none" is replaced by one number, which is removed later.
     empty = np.asarray(pc.fill_null(pc.equal(column, _EMPTY), False))
     lists = pc.split_pattern(pc.if_else(empty, "0", column), " ").cast(pa.list_(kind.value_type))
     split_width = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
@@ -131,7 +130,7 @@ def _lists_of_fixed_size(
 
 
 def _pattern(kind: pa.DataType) -> str:
-    """Return a regular expression of the text that can be converted to a type."""
+    """Return a regular expression for text that can be converted to a type."""
     if _is_list(kind):
         number = _pattern(kind.value_type).strip("^$")
         return f"^({_EMPTY}|{number}( {number})*)$"
@@ -145,9 +144,9 @@ def _pattern(kind: pa.DataType) -> str:
 
 
 def _at_most(largest: int) -> str:
-    """Return a regular expression of the integers from 0 to `largest`, in decimals.
+    """Return a regular expression for the decimal integers from 0 to `largest`.
 
-    They have fewer digits, or equal `largest`, or have a smaller digit after an equal prefix.
+    They have fewer digits than `largest`, equal it, or have a smaller digit after an equal prefix.
     """
     digits = str(largest)
     alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]

@@ -1,36 +1,33 @@
-"""Joint report of several columns of a table, as one cell of their product alphabet, with the whole ε.
+"""Joint reports of several columns of a table, as one cell of their product alphabet, with the whole ε.
 
-A person's device draws a *sheet* at random: a few of the columns, and the coding of each. The values of
-these columns are one of the K cells of the product of their alphabets, which is reported by **subset
+A person's device draws at random which columns it reports, and the coding of each. The values of these
+columns are one of the K cells of the product of their alphabets, which is reported by **subset
 selection**: a set of about $K/(1+e^ε)$ cells that contains the true cell with the odds that ε allows.
-Splitting ε over k columns has two to three times the error, because the odds of k answers multiply.
+If ε were split over k columns, the error would be two to three times larger.
 
-**Design.** A **question** is a column in one of its **codings**, which are alphabets over its values. A
-**form** is a tuple of columns of any length that are reported together; forms are drawn in proportion to
-positive integer **weights**. If columns have several codings, a **view** v is drawn uniformly from
-0 … V−1, and every column is reported in its coding v modulo the number of its codings. V is the least
-common multiple of these numbers, so all codings of a column are equally frequent. A form in a view is a
-**sheet**, of number form · V + view; its cells are the product of its questions' alphabets in C order.
+**Design.** A **coding** of a column is an alphabet over its values, and a **question** is a column in
+one of its codings. A **form** is a tuple of columns, of any length, that are reported together; forms
+are drawn in proportion to positive integer **weights**. If columns have several codings, a **view** v is
+drawn uniformly from 0 … V−1, and every column is reported in its coding v modulo the number of its
+codings. V is the least common multiple of these numbers, so all codings of a column are equally
+frequent. A form in a view is a **sheet**, of number form · V + view; its cells are the product of its
+questions' alphabets in C order.
 
-Reports of k columns identify k-way marginals. If k of m columns are drawn uniformly, a share
-$k(k−1)/(m(m−1))$ of the reports has a given pair; larger k spread the same ε over more cells. (On a
-census table, k = 2 was best up to ε = 6 and k = 3 at ε = 8.)
+Reports of k columns identify k-way marginals; a larger k spreads the same ε over more cells.
+`privot.randomizer.information` chooses the forms.
 
 **Privacy review.** Adjacency: any two records. The proof of the mechanism gives ε for any two cells,
 hence for any two records *given the sheet*: every sheet spends the whole ε. The sheet is drawn
 independently of the record, so its probability cancels in likelihood ratios, and the report with its
 sheet's number is ε-private too. The draw is exact: one uniform integer below the sum of the weights
 selects the form, and another the view. Forms, weights and views are public. Only the sheet's number and
-a set of cells leave the device. Time: people whose sheets have the same number of cells are randomized
-together, and the time of the sampler is independent of the cell. The time of the search for a form may
-reveal the form, which the report contains anyway.
+a set of cells leave the device. The time of the sampler depends on the sheet, which is reported, not on
+the record's cell.
 
 References:
-    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential
-    privacy* (2018), for subset selection.
+    Ye, Barg, *Optimal schemes for discrete distribution estimation under locally differential privacy*
+    (2018), for subset selection.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,16 +46,15 @@ from privot.mechanisms import SubsetSelection
 from privot.mechanisms.samplers import uniforms_below
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import percent_at_most
-from privot.randomizer.reports.rows import one_array
+from privot.randomizer.reports.rows import grouped, one_array
 from privot.schema.domains import Array
 
 # With more cells, reports would be long, and tables could not be estimated.
 MOST_CELLS = 2**16
 MOST_FORMS, _MAX_SHEETS = 2**16, 2**20  # bound the memory and the length of a program for devices
 _MAX_TOTAL_WEIGHT = 2**31 - 1
-_MAX_LISTED = (
-    2**20
-)  # up to this total weight, forms are looked up, which is twice as fast as a search
+# Up to this total weight, forms are looked up, which is twice as fast as a search.
+_MAX_LISTED = 2**20
 _MAX_OFFSET = 2**31 - 1  # largest offset in a list column
 
 # Names of a release's columns, which no column of a schema may have.
@@ -70,21 +66,23 @@ Cells = NDArray[np.int32]
 
 
 def largest_fitting(sizes: Collection[int]) -> int:
-    """Return the largest k such that forms of k columns have few enough cells, and are not too many."""
+    """Return the largest k for which all forms of k columns are allowed, by their cells and number."""
     descending = sorted(sizes, reverse=True)
     for k in range(1, len(descending) + 1):
-        cells, ways = math.prod(descending[:k]), math.comb(len(descending), k)
-        if cells > MOST_CELLS or ways > MOST_FORMS:
+        cells, num_forms = math.prod(descending[:k]), math.comb(len(descending), k)
+        if cells > MOST_CELLS or num_forms > MOST_FORMS:
             return k - 1
     return len(descending)
 
 
 class _SheetLayout(NamedTuple):
-    """Questions and cells of s sheets of up to k columns; the cell is the sum of strides times codes.
+    """Questions and cells of s sheets of up to k columns.
+
+    The number of a cell is the sum of the strides times the codes of the questions.
 
     Arguments:
-        questions: Numbers of the questions (k, s); 0 where a form has fewer columns.
-        strides: Products of the sizes of all later questions (k, s); 0 where a form has fewer columns.
+        questions: Numbers of the questions (k, s); 0 if a form has fewer columns.
+        strides: Products of the sizes of all later questions (k, s); 0 if a form has fewer columns.
         num_cells: Number of cells (s,), at most `MOST_CELLS` + 1.
     """
 
@@ -146,12 +144,12 @@ class FormDesign:
         if type(k) is not int or not 1 <= k <= total:
             raise PrivotError(f"report_columns {k} is not between 1 and the {total} columns")
         _require_codings(codings)
-        sizes = [max(each) for each in codings.values()]
-        most = math.prod(sorted(sizes)[-k:])
-        if most > MOST_CELLS or math.comb(total, k) > MOST_FORMS:
+        largest = [max(sizes) for sizes in codings.values()]
+        most, num_forms = math.prod(sorted(largest)[-k:]), math.comb(total, k)
+        if most > MOST_CELLS or num_forms > MOST_FORMS:
             raise PrivotError(
-                f"report_columns {k} makes up to {most} cells in {math.comb(total, k)} "
-                f"combinations: give at most {largest_fitting(sizes)}, or declare fewer bins"
+                f"report_columns {k} makes up to {most} cells in {num_forms} combinations: give at most "
+                f"{largest_fitting(largest)}, or declare fewer bins"
             )
         forms = tuple(combinations(range(total), k))
         return cls(codings, forms, (1,) * len(forms))
@@ -177,8 +175,8 @@ class FormDesign:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of codes of each column's longest coding."""
-        return [max(each) for each in self.codings.values()]
+        """Number of codes of each column's largest coding."""
+        return [max(sizes) for sizes in self.codings.values()]
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
@@ -249,8 +247,8 @@ class FormDesign:
         return self._layout.num_cells
 
     def draw(self, number: int) -> Sheets:
-        """Draw the sheets of `number` reports."""
-        ends = np.cumsum(self.weights, dtype=np.int64)  # of each form's integers
+        """Draw the sheets (n,) of n = `number` reports."""
+        ends = np.cumsum(self.weights, dtype=np.int64)  # of the integers that select each form
         drawn = uniforms_below(int(ends[-1]), number)
         if ends[-1] <= _MAX_LISTED:
             sheets = self._form_of_integer[drawn]
@@ -265,7 +263,7 @@ class FormDesign:
         return np.repeat(np.arange(len(self.weights)), self.weights)
 
     def sheet_intervals(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return both ends (n,) of disjoint intervals in (0, 1), of the sheets' probabilities."""
+        """Return the ends (n,) of disjoint intervals in (0, 1), as long as the sheets' probabilities."""
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -273,15 +271,15 @@ class FormDesign:
     def cell(self, sheets: Sheets, codes: Codes) -> Codes:
         """Return the cells (n,) on sheets (n,) of records with codes (n, q) in all codings."""
         number, flat = len(codes), codes.T.reshape(-1)
-        cell, rows = np.zeros(number, np.int64), np.arange(number)
+        cells, rows = np.zeros(number, np.int64), np.arange(number)
         for question, stride in zip(self._layout.questions, self._layout.strides, strict=True):
-            cell += stride[sheets] * flat[question[sheets] * number + rows]
-        return cell
+            cells += stride[sheets] * flat[question[sheets] * number + rows]
+        return cells
 
 
 def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
-    sizes = [size for each in codings.values() for size in each]
-    if not all(codings.values()) or any(type(size) is not int or size < 2 for size in sizes):
+    all_sizes = [size for sizes in codings.values() for size in sizes]
+    if not all(codings.values()) or any(type(size) is not int or size < 2 for size in all_sizes):
         raise PrivotError(
             f"columns have {dict(codings)} values: give each at least 2, or leave constant ones out"
         )
@@ -352,13 +350,16 @@ class JointReport:
     Arguments:
         design: Forms, their weights, and the codings of the columns.
         epsilon: Privacy loss of one report.
+
+    Raises:
+        PrivotError: if ε is out of range.
     """
 
     design: FormDesign
     epsilon: float
 
     def __post_init__(self) -> None:
-        _ = self.mechanism(int(self.design.num_cells[0]))  # raises an error if ε is out of range
+        _ = self.mechanism(int(self.design.num_cells[0]))  # checks ε
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
@@ -371,22 +372,24 @@ class JointReport:
 
     def program(self) -> dict[str, Any]:
         """Return the part of `Randomizer.program` by which a device draws the joint report."""
-        design = self.design
-        programs = {n: self.mechanism(n).program() for n in sorted({*design.num_cells.tolist()})}
+        design, sets = self.design, {}
+        for num_cells in np.unique(design.num_cells).tolist():
+            draw = self.mechanism(num_cells).program()
+            sets[str(num_cells)] = {"size": draw["size"], "out": draw["out"]}
         return {
             "columns": design.columns,
             "sizes": list(design.codings.values()),
             "views": design.views,
             "forms": design.forms,
             "weights": design.weights,
-            "sets": {str(n): {"size": p["size"], "out": p["out"]} for n, p in programs.items()},
+            "sets": sets,
         }
 
     @cached_property
     def widths(self) -> Codes:
         """Number of cells in a report on each sheet (sheets,)."""
         sizes, sheets = np.unique(self.design.num_cells, return_inverse=True)
-        return np.array([self.mechanism(int(n)).subset_size for n in sizes], np.int64)[sheets]
+        return np.array([self.mechanism(int(size)).subset_size for size in sizes], np.int64)[sheets]
 
     def mechanism(self, num_cells: int) -> SubsetSelection:
         """Return the mechanism of all sheets with this many cells."""
@@ -397,7 +400,7 @@ class JointReport:
         """Overlap of the distributions of reports under two records, a mixture over sheets."""
         sizes, sheets = np.unique(self.design.num_cells, return_inverse=True)
         shares = np.bincount(sheets, weights=self.design.shares)
-        laws = [self.mechanism(int(n)).report_law for n in sizes]
+        laws = [self.mechanism(int(size)).report_law for size in sizes]
         law = ReportLaw.mixed(list(zip(shares.tolist(), laws, strict=True)))
         return replace(law, one_form=len(sheets) == 1)
 
@@ -407,21 +410,17 @@ class JointReport:
         truth = self.design.cell(sheets, codes)
         offsets = np.concatenate([[0], np.cumsum(self.widths[sheets])])
         cells = np.empty(offsets[-1], np.int32)
-        # Records whose sheets have the same number of cells are randomized together.
-        num_cells = self.design.num_cells[sheets]
-        order = np.argsort((num_cells - 1).astype(np.uint16), kind="stable")  # a radix sort
-        starts = np.flatnonzero(np.diff(num_cells[order], prepend=-1))
-        for group in np.split(order, starts[1:]):
-            sets = self.mechanism(int(num_cells[group[0]])).privatize(truth[group])
-            cells[offsets[group][:, None] + np.arange(sets.shape[1])] = sets
+        for size, rows in grouped(self.design.num_cells[sheets]):
+            sets = self.mechanism(size).privatize(truth[rows])
+            cells[offsets[rows][:, None] + np.arange(sets.shape[1])] = sets
         return JointAnswers(sheets, offsets, cells)
 
     def probability_cells(
         self, answers: JointAnswers, codes: Codes, rng: np.random.Generator
     ) -> tuple[Array, Array]:
-        """Return intervals (n, 5), one for the sheet and four for the set, given codes (n, q).
+        """Return the ends of intervals (n, 5), one for the sheet and four for the set of cells.
 
-        See [`Mechanism.probability_cells`][privot.mechanisms.Mechanism].
+        `codes` (n, q) are those of the records. See `Mechanism.probability_cells`.
         """
         low, high = self.design.sheet_intervals(answers.sheets)
         truth = self.design.cell(answers.sheets, codes)
@@ -431,28 +430,27 @@ class JointReport:
         return np.column_stack([low, set_low]), np.column_stack([high, set_high])
 
     def log_ratio(self, answers: JointAnswers, codes: Codes, other: Codes) -> Array:
-        """Return $\\ln f(y | x) / f(y | x′)$ of whole reports, for records of `codes` (n, q)."""
-        x, other_x = (self.design.cell(answers.sheets, each) for each in (codes, other))
+        """Return $\\ln f(y | x) / f(y | x′)$ (n,) of reports y, for codes (n, q) of records x and x′."""
+        first, second = (self.design.cell(answers.sheets, records) for records in (codes, other))
         ratio = np.zeros(len(answers.sheets))
         for rows, mechanism, sets in self._by_size(answers):
-            ratio[rows] = mechanism.log_ratio(sets, x[rows], other_x[rows])
+            ratio[rows] = mechanism.log_ratio(sets, first[rows], second[rows])
         return ratio
 
     def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, SubsetSelection, Cells]]:
         """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
-        num_cells = self.design.num_cells[answers.sheets]
-        for size in np.unique(num_cells):
-            rows, mechanism = np.flatnonzero(num_cells == size), self.mechanism(int(size))
-            width = np.arange(mechanism.subset_size)
-            yield rows, mechanism, answers.cells[answers.offsets[rows][:, None] + width]
+        for size, rows in grouped(self.design.num_cells[answers.sheets]):
+            mechanism = self.mechanism(size)
+            places = answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)
+            yield rows, mechanism, answers.cells[places]
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of its columns in a release."""
+        """Names and types of the report's columns in a release."""
         return {SHEET: pa.int32(), CELLS: pa.list_(pa.int32())}
 
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
-        """Yield masks of rows (n,) that no device sends, with the reason.
+        """Yield the mask of rows (n,) that no device sends, with the reason.
 
         A device sends the number of a sheet, and as many increasing cells as its mechanism reports.
         """
@@ -463,10 +461,10 @@ class JointReport:
         widths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
         possible &= widths == self.widths[sheets]
         cells = lists.flatten().fill_null(-1).to_numpy()
-        rows = np.repeat(np.arange(len(widths)), widths)  # of all cells
-        rising = np.diff(cells, prepend=-1) > 0
-        rising[(np.cumsum(widths) - widths)[widths > 0]] = True  # the first cell of a report
-        wrong = ~rising | (cells < 0) | (cells >= self.design.num_cells[sheets][rows])
+        rows = np.repeat(np.arange(len(widths)), widths)  # the row of each cell
+        increasing = np.diff(cells, prepend=-1) > 0
+        increasing[(np.cumsum(widths) - widths)[widths > 0]] = True  # the first cell of a report
+        wrong = ~increasing | (cells < 0) | (cells >= self.design.num_cells[sheets][rows])
         possible &= np.bincount(rows, wrong, len(widths)) == 0
         yield ~possible, "no device names these cells of these columns"
 
@@ -476,7 +474,7 @@ class JointReport:
         few, many = map(self.mechanism, cells)
         keep = sorted([few.probabilities[0], many.probabilities[0]])
         columns = _span(*map(str, self.design.lengths))
-        named = _span(f"{few.subset_size:,}", f"{many.subset_size:,}")
+        selected = _span(f"{few.subset_size:,}", f"{many.subset_size:,}")
         out_of = _span(*(f"{number:,}" for number in cells))
         truth = _span(*map(percent_at_most, keep))
         return {
@@ -486,7 +484,9 @@ class JointReport:
             "report_columns": list(self.design.lengths),
             "cells": cells,
             "keep": keep,
-            "in_words": f"{named} of {out_of} cells, the true one among them with probability {truth}",
+            "in_words": (
+                f"{selected} of {out_of} cells, the true one among them with probability {truth}"
+            ),
         }
 
     def read(self, table: pa.Table) -> JointAnswers:

@@ -1,14 +1,11 @@
-"""Reader of devices' payloads: the bytes of many reports, as the rows of a release.
+"""Conversion of devices' payloads, the bytes of many reports, into the rows of a release.
 
 A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw, for all
 reports at once. A payload is refused if it contains bytes that no device writes (an unsorted set, too
-many bits, nonzero padding), so that every report has a unique encoding; `Randomizer.reasons` decides
-whether the mechanism can have drawn the content.
+many bits, nonzero padding), so that every report has a unique encoding, or by `Randomizer.reasons`.
 
-**Privacy review.** Post-processing of reports, by whoever received them.
+**Privacy review.** Post-processing of reports by their recipient.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +18,7 @@ from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import JointAnswers
-from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID
+from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, grouped
 from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
 from privot.wire.report import MAX_PAYLOAD, Report, WireError
 
@@ -38,6 +35,9 @@ class Payloads:
 
     Attributes:
         width: Length of every payload, in bytes.
+
+    Raises:
+        PrivotError: if the randomizer has no program, or its reports are too long.
     """
 
     def __init__(self, randomizer: Randomizer) -> None:
@@ -58,26 +58,30 @@ class Payloads:
         self.fingerprint = bytes.fromhex(randomizer.fingerprint)
 
     def read(self, reports: Sequence[Report]) -> tuple[pa.Table, list[str | None]]:
-        """Return the rows of possible reports, and a reason of refusal or None for each report (n,)."""
+        """Return the rows of possible reports, and for each report the reason of refusal or None."""
         reasons: list[str | None] = [self._refusal(report) for report in reports]
-        readable = [i for i, reason in enumerate(reasons) if reason is None]
-        payload_bytes = b"".join(reports[i].payload for i in readable)
+        readable = [index for index, reason in enumerate(reasons) if reason is None]
+        payload_bytes = b"".join(reports[index].payload for index in readable)
         payloads = np.frombuffer(payload_bytes, np.uint8).reshape(len(readable), self.width)
-        ids = np.frombuffer(b"".join(reports[i].id for i in readable), np.uint8)
+        ids = np.frombuffer(b"".join(reports[index].id for index in readable), np.uint8)
         rows, refusals = self.rows(ids.reshape(len(readable), ID_BYTES), payloads)
-        for i, reason in zip(readable, refusals, strict=True):
-            reasons[i] = reason
+        for index, reason in zip(readable, refusals, strict=True):
+            reasons[index] = reason
         return rows, reasons
 
     def rows(self, ids: Bytes, payloads: Bytes) -> tuple[pa.Table, list[str | None]]:
-        """Read payloads (n, w) of the right width, of reports with ids (n, 16); returns as `read`."""
-        columns, malformed = self._columns(payloads)
+        """Return the result of `read` for payloads (n, width) of reports with ids (n, 16)."""
+        joint_bytes = self._joint_part.num_bytes
+        columns, malformed = self._read_split(payloads[:, joint_bytes:])
+        if joint_bytes:
+            joint, wrong = self._read_joint(payloads[:, :joint_bytes])
+            columns, malformed = columns | joint, malformed | wrong
         buffers = [None, pa.py_buffer(ids.tobytes())]
         columns[REPORT_ID] = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(ids), buffers)
         rows = pa.table(columns).select(list(self.randomizer.types))
         reasons: list[str | None] = self.randomizer.reasons(rows).to_pylist()
-        for i in np.flatnonzero(malformed).tolist():
-            reasons[i] = "a payload has bytes that no device writes"
+        for index in np.flatnonzero(malformed).tolist():
+            reasons[index] = "a payload has bytes that no device writes"
         return rows.filter(pa.array([reason is None for reason in reasons], pa.bool_())), reasons
 
     def _refusal(self, report: Report) -> str | None:
@@ -87,15 +91,6 @@ class Payloads:
         if len(report.payload) != self.width:
             return f"its payload has {len(report.payload)} bytes, not {self.width}"
         return None
-
-    def _columns(self, payloads: Bytes) -> tuple[dict[str, pa.Array], Mask]:
-        """Return a release's columns, and a mask (n,) of payloads that no device writes."""
-        joint_bytes = self._joint_part.num_bytes
-        columns, malformed = self._read_split(payloads[:, joint_bytes:])
-        if joint_bytes:
-            joint, wrong = self._read_joint(payloads[:, :joint_bytes])
-            columns, malformed = columns | joint, malformed | wrong
-        return columns, malformed
 
     def _read_joint(self, data: Bytes) -> tuple[dict[str, pa.Array], Mask]:
         """Return the joint report's columns, and the mask (n,) of malformed payloads."""
@@ -107,10 +102,8 @@ class Payloads:
         sheets[malformed] = 0
         offsets = np.concatenate([[0], np.cumsum(joint.widths[sheets])])
         cells = np.zeros(offsets[-1], np.int32)
-        num_cells = joint.design.num_cells[sheets]
-        for number in np.unique(num_cells):
-            rows = np.flatnonzero(num_cells == number)
-            draw = part.draws[int(number)]
+        for size, rows in grouped(joint.design.num_cells[sheets]):
+            draw = part.draws[size]
             end = head + draw.num_bytes
             sets, wrong = read_field(draw.layout, data[rows, head:end])
             malformed[rows] |= wrong | data[rows, end:].any(axis=1)
@@ -121,7 +114,7 @@ class Payloads:
         """Return the split reports' columns, and the mask (n,) of malformed payloads."""
         part, malformed = self._split_part, np.zeros(len(data), bool)
         columns: dict[str, pa.Array] = {}
-        chosen = np.ones((len(data), len(part.reports)), bool)
+        chosen = np.ones((len(data), len(part.reports)), bool)  # masks of the reported columns
         if head := part.head_bytes:
             bits = np.unpackbits(data[:, :head], axis=1, bitorder="little").astype(bool)
             chosen, data = bits[:, : len(part.reports)], data[:, head:]
@@ -139,7 +132,7 @@ class Payloads:
 
 
 def read_numbers(data: Bytes) -> Codes:
-    """Read big-endian numbers (n,) of b bytes each (n, b)."""
+    """Read big-endian numbers (n,) from their b bytes (n, b)."""
     numbers = np.zeros(len(data), np.int64)
     for byte in data.T:
         numbers = numbers << 8 | byte
@@ -160,7 +153,7 @@ def _read_numbers(layout: Numbers, data: Bytes) -> tuple[Codes, Mask]:
 
 
 def _read_set(layout: CellSet, data: Bytes) -> tuple[Codes, Mask]:
-    """Read sets of cells, as increasing numbers or as bits; a wrong set becomes 0 … size − 1."""
+    """Read sets of cells from increasing numbers or from bits; a wrong set becomes 0 … size − 1."""
     cells, size = layout.cells, layout.count
     if layout.width:
         sets = read_numbers(data.reshape(-1, layout.width)).reshape(-1, size)

@@ -1,4 +1,4 @@
-"""Table of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
+"""Tables of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
 
 Only one piece of a file is in memory at a time. A file is read again in every pass, so it must not be
 moved or changed while the table is used. Its metadata contains the randomizer of the reports. A folder
@@ -8,25 +8,21 @@ except for the last (`privot.randomizer.publishing`).
 **Report ids** are 128 random bits. The device draws the id with the report and stores both. If it sends
 its report again, it sends the same bytes, and `collect` counts them once.
 
-**Order.** The rows of a release are sorted by id. Files are often sorted by their records, and so are
-folders such as `country=FR`; reports in the order of the records would reveal what the noise should
-hide. As ids are independent and uniform, their order is a uniform permutation that is independent of the
-records. Sorted ids show in one pass whether one is repeated. And since ids with the same prefix are a
-uniform sample, reports that do not fit in memory can be sorted bucket by bucket.
+**Order.** The rows of a release are sorted by id. Raw files and folders (such as `country=FR`) are often
+sorted, so the order of the records would reveal something about them. As ids are independent and
+uniform, their order is a uniform permutation that is independent of the records. In sorted rows, one
+pass finds repeated ids. Uniform ids fill buckets evenly, so large files are sorted bucket by bucket.
 
 **Validation.** Reports come from untrusted devices. A row that no device makes, or makes with
 probability below 2^−64 for every record (`Mechanism.possible`), is refused with the first reason found.
-Other rows may still be forged, within the limits of the mechanism; no report reveals more of a record
-than ε allows.
+Other rows may still be forged, within the limits of the mechanism.
 
 **Privacy review.** Adjacency: any two records. An id is drawn from a cryptographic stream, independently
-of the record, so report and id together have the guarantee of the report. An id links: anyone who saw a
-report on its way recognizes it in the release, but also by its content. (Amplification by shuffling
-assumes that nobody saw it.) Two ids agree by chance with probability below $n^2/2^{129}$ for n people.
+of the record, so report and id together have the guarantee of the report. Anyone who saw a report in
+transit recognizes it in the release by its id, but also by its content. (Amplification by shuffling
+assumes that nobody saw it.) Two of n ids agree by chance with probability below $n^2/2^{129}$.
 Validation of reports is post-processing.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -54,7 +50,7 @@ REPORT_ID = "report_id"  # name of a release's column, which no column of a sche
 ID_BYTES = 16
 ID_TYPE = pa.binary(ID_BYTES)
 _MAX_INDEXED = 2**20  # most words that are sorted together with their index
-MOST_IDS = 2**16  # in a sample
+MOST_IDS = 2**16  # most ids in a sample
 _MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
 # Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
 _KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
@@ -67,14 +63,14 @@ def draw_ids(count: int) -> pa.Array:
 
 
 def id_words(ids: pa.Array) -> NDArray[np.uint64]:
-    """Return ids as pairs of 64-bit words (n, 2) in the same order."""
+    """Return ids as pairs of 64-bit words (n, 2), which are ordered as the ids are."""
     buffer = ids.buffers()[1]
     words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
 
 
-def in_order(reports: pa.Table) -> pa.Table:
-    """Sort reports by id, which is a uniformly random order."""
+def sorted_by_id(reports: pa.Table) -> pa.Table:
+    """Sort reports by id, which puts them in a uniformly random order."""
     reports = reports.combine_chunks()
     return reports.take(pa.array(order_of(id_words(one_array(reports.column(REPORT_ID))))))
 
@@ -83,7 +79,7 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the permutation (n,) that sorts pairs of words (n, 2).
 
     Up to 2^20 pairs, the index replaces the last bits of the first word, since sorting numbers takes a
-    third of the time of an argsort. If the remaining bits are not distinct, all pairs are sorted again.
+    third of the time of an argsort. If first words are then equal or out of order, pairs are sorted.
     """
     if len(words) <= _MAX_INDEXED:
         last = np.uint64(_MAX_INDEXED - 1)
@@ -98,13 +94,18 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 class IdSample(NamedTuple):
-    """Distinct ids of some reports whose first word is below a limit (see `counts`)."""
+    """Sample of ids: those whose first word is below a limit (`privot.randomizer.reports.counts`).
+
+    Arguments:
+        limit: The limit, a power of two.
+        words: Distinct ids as pairs of words (k, 2), sorted.
+    """
 
     limit: int = 2**64
-    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)  # (k, 2), sorted
+    words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)
 
-    def joined(self, other: IdSample) -> IdSample:
-        """Return the sample of a union."""
+    def joined(self, other: "IdSample") -> "IdSample":
+        """Return the sample of the union of both sets of reports."""
         limit = min(self.limit, other.limit)
         union = distinct_ids(self.below(limit), other.below(limit))
         while len(union) > MOST_IDS:
@@ -113,11 +114,11 @@ class IdSample(NamedTuple):
         return IdSample(limit, union)
 
     def below(self, limit: int) -> NDArray[np.uint64]:
-        """Return the sampled ids (n, 2) below a limit."""
+        """Return the sampled ids (k, 2) below a limit."""
         return self.words if limit == 2**64 else self.words[self.words[:, 0] < np.uint64(limit)]
 
-    def shared(self, other: IdSample) -> int:
-        """Return the number of ids below both limits that both have."""
+    def shared(self, other: "IdSample") -> int:
+        """Return the number of ids that are in both samples."""
         limit = min(self.limit, other.limit)
         first, second = self.below(limit), other.below(limit)
         return len(first) + len(second) - len(distinct_ids(first, second))
@@ -132,18 +133,18 @@ def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the places (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
+    """Find the indices (d,) of distinct rows of a table (n, w), and the rank (n,) of every row.
 
-    `rows[places]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
+    `rows[indices]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
     $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
     few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. Where keys would exceed 63 bits, the key of the first
-    columns is replaced by its rank; columns that are not integers are ranked first.
+    twentieth of the time of comparing rows. If keys would exceed 63 bits, the key of the first columns
+    is replaced by its rank; values that are not integers are replaced by their ranks.
 
     Examples:
         >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
-        >>> places, ranks = distinct_rows(rows)
-        >>> rows[places].tolist(), ranks.tolist()
+        >>> indices, ranks = distinct_rows(rows)
+        >>> rows[indices].tolist(), ranks.tolist()
         ([[-1, 9], [0, 5], [2, 1]], [2, 1, 2, 0])
     """
     keys, num_keys = np.zeros(len(rows), np.int64), 1
@@ -158,10 +159,10 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Map a column's values to integers in the same order, from 0 to below m; return them and m."""
+    """Map a column's values to integers 0 … m − 1 in the same order; return these and m."""
     if column.dtype.kind in "iub":
         low, high = int(column.min()), int(column.max())
-        # The range of these values times the number of ranks, at most one per row, is a possible key.
+        # Then m times the number of ranks, at most one per row, is at most `_MAX_KEY`.
         if max(-low, high) < _MAX_KEY // (2 * len(column)):
             return column.astype(np.int64) - low, high - low + 1
     distinct, ranks = np.unique(column, return_inverse=True)
@@ -171,16 +172,26 @@ def _from_zero(column: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
 def _rank_keys(
     keys: NDArray[np.int64], num_keys: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a place of each distinct key in order, and every key's rank; keys are below `num_keys`."""
+    """Return an index of each distinct key, in order, and every key's rank, for keys < `num_keys`."""
     if num_keys > max(_KEYS_PER_ROW * len(keys), _MIN_KEYS):
-        _, places, ranks = np.unique(keys, return_index=True, return_inverse=True)
-        return places, ranks
+        _, indices, ranks = np.unique(keys, return_index=True, return_inverse=True)
+        return indices, ranks
     present = np.zeros(num_keys, np.bool_)
     present[keys] = True
     ranks = (np.cumsum(present) - 1)[keys]
-    places = np.zeros(np.count_nonzero(present), np.int64)
-    places[ranks] = np.arange(len(keys))
-    return places, ranks
+    indices = np.zeros(np.count_nonzero(present), np.int64)
+    indices[ranks] = np.arange(len(keys))
+    return indices, ranks
+
+
+def grouped(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield each of the integers ≥ 0 in an array (n,), ascending, and the indices of its elements."""
+    # Stable sorting is by radix, and so linear, if the numbers have at most 16 bits.
+    numbers = numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order].astype(np.int64), prepend=-1))
+    for start, indices in zip(starts, np.split(order, starts[1:]), strict=False):
+        yield int(numbers[order[start]]), indices
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
@@ -211,8 +222,9 @@ def from_hex(texts: pa.Array) -> pa.Array:
 PIECE = 2**17  # rows that are read at once
 # Training reads row groups in random order, so many small groups mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-METADATA_KEY = b"privot.randomizer"  # of a Parquet file: the JSON of the randomizer
-COUNTS_KEY = b"privot.counts"  # of a shard: SHA-256 of its counts, which are in a file beside it
+# Keys of the metadata of a Parquet file.
+METADATA_KEY = b"privot.randomizer"  # JSON of the randomizer
+COUNTS_KEY = b"privot.counts"  # in a shard: SHA-256 of the counts file beside it
 COUNTS_SUFFIX = ".counts"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # of the manifest
@@ -220,7 +232,7 @@ Read = TypeVar("Read")
 
 
 class ImpossibleReportError(PrivotError):
-    """Error of a release with a report that no device sends, or with one that stands twice."""
+    """Error for a release with a report that no device sends, or with a repeated report."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +250,7 @@ class ReportTable:
     Arguments:
         dataset: Arrow dataset of tables in memory or of files.
         source: Name of the table in error messages.
-        files: Path of each file, and the hash of the counts beside it, if any; empty for tables.
+        files: Hash of the counts beside each file, if any, by the file's path; empty for tables.
     """
 
     dataset: ds.Dataset
@@ -246,7 +258,7 @@ class ReportTable:
     files: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.in_memory:  # Arrow pickles tables, and data sets of files only
+        if self.in_memory:  # Arrow can pickle tables, and datasets of files only
             return ReportTable.of, (pa.concat_tables(self.pieces()),)
         return ReportTable, (self.dataset, self.source, self.files)
 
@@ -260,9 +272,7 @@ class ReportTable:
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
-        """Open a file or a folder; return its rows, not yet read, and the JSON of the randomizer.
-
-        The JSON is not validated.
+        """Open a file or a folder; return its rows, not yet read, and the unvalidated randomizer's JSON.
 
         Raises:
             PrivotError: if a file is missing, damaged or without a randomizer, if the files of a folder
@@ -275,11 +285,11 @@ class ReportTable:
         texts, counts = set(), {}
         try:
             local = pyarrow.fs.LocalFileSystem()
-            dataset = ds.dataset([str(f) for f in files], format="parquet", filesystem=local)
+            dataset = ds.dataset([*map(str, files)], format="parquet", filesystem=local)
             for fragment in dataset.get_fragments():
-                found = fragment.physical_schema.metadata or {}
-                texts.add(found.get(METADATA_KEY))
-                counts[fragment.path] = found.get(COUNTS_KEY)
+                metadata = fragment.physical_schema.metadata or {}
+                texts.add(metadata.get(METADATA_KEY))
+                counts[fragment.path] = metadata.get(COUNTS_KEY)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_error(path, error) from None
         text = texts.pop()
@@ -298,7 +308,7 @@ class ReportTable:
         return int(self.dataset.count_rows())  # milliseconds for a file
 
     def require_types(self, types: Mapping[str, pa.DataType]) -> None:
-        """Raise an error for columns of other types than these."""
+        """Raise PrivotError unless the columns have these types."""
         for name, kind in types.items():
             actual = self.dataset.schema.field(name).type
             if actual != kind:
@@ -327,37 +337,36 @@ class ReportTable:
             yield _joined(batches)
 
     def validated(
-        self, read: Callable[[pa.Table], tuple[pa.Array, Read]], mixed: bool = False
+        self, read: Callable[[pa.Table], tuple[pa.Array, Read]], shuffled: bool = False
     ) -> Iterator[tuple[NDArray[np.uint64], Read]]:
-        """Read each piece, and yield its ids as pairs of words (n, 2) and what was read.
+        """Validate each piece; yield its ids as pairs of words (n, 2), and the result of `read`.
 
         Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
         strictly increasing, all of them are read into memory to find copies.
 
         Arguments:
-            read: Returns for each row of a piece the reason why no device sends it, or null, and what
-                is to be yielded.
-            mixed: Whether the reports must be in the order of ids, as those of one shuffled batch are.
+            read: Function that returns the reasons why no device sends the rows, or null, and a result.
+            shuffled: Whether the reports must be sorted by id, as the reports of a shuffled batch are.
 
         Raises:
             ImpossibleReportError: for the first impossible or repeated report, with its row and reason.
-            PrivotError: for reports that are not in that order, such as two batches in one table.
+            PrivotError: for reports that must be sorted and are not, such as two batches in one table.
         """
         last, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
         for piece in self.pieces():
             ids = one_array(piece.column(REPORT_ID))
             words = id_words(ids.fill_null(bytes(ID_BYTES)))  # `read` finds the reports without id
-            reasons, found = read(piece)
+            reasons, result = read(piece)
             if reasons.null_count < len(piece):
                 row = int(np.flatnonzero(np.asarray(reasons.is_valid()))[0])
                 raise self._impossible_error(num_read + row, str(reasons[row]))
-            in_turn = np.concatenate([last, words])
-            low, high = in_turn[:-1].T, in_turn[1:].T
-            rising = (low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))
-            increasing = increasing and bool(rising.all())
+            consecutive = np.concatenate([last, words])
+            low, high = consecutive[:-1].T, consecutive[1:].T
+            is_higher = (low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))
+            increasing = increasing and bool(is_higher.all())
             last, num_read = words[-1:], num_read + len(piece)
-            yield words, found
-        if mixed and not increasing:
+            yield words, result
+        if shuffled and not increasing:
             raise PrivotError(
                 f"{self.source} is not in the order of ids, as a shuffled batch is: give each by itself"
             )
@@ -372,16 +381,17 @@ class ReportTable:
 
     def _repeated(self) -> int | None:
         """Return the index of the first report with the id and content of an earlier one."""
-        words = np.concatenate([id_words(one_array(p.column(REPORT_ID))) for p in self.pieces()])
+        ids = (one_array(piece.column(REPORT_ID)) for piece in self.pieces())
+        words = np.concatenate([*map(id_words, ids)])
         order = order_of(words)
         same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
         shared = np.zeros(len(words), bool)  # whether another report has the same id
         shared[order] = np.append(same, False) | np.append(False, same)
         num_read, digests = 0, set()
         for piece in self.pieces():
-            places = np.flatnonzero(shared[num_read : num_read + len(piece)])
-            reports = piece.take(pa.array(places, pa.int64())).to_pylist()
-            for row, report in zip(places, reports, strict=True):
+            rows = np.flatnonzero(shared[num_read : num_read + len(piece)])
+            reports = piece.take(pa.array(rows, pa.int64())).to_pylist()
+            for row, report in zip(rows, reports, strict=True):
                 digest = hashlib.blake2b(repr(report).encode(), digest_size=16).digest()
                 if digest in digests:
                     return num_read + int(row)
@@ -392,7 +402,8 @@ class ReportTable:
     @property
     def in_memory(self) -> bool:
         """True if some rows are tables in memory."""
-        return any(not isinstance(f, ds.ParquetFileFragment) for f in self.dataset.get_fragments())
+        fragments = self.dataset.get_fragments()
+        return not all(isinstance(fragment, ds.ParquetFileFragment) for fragment in fragments)
 
     def row_groups(self) -> list[RowGroup]:
         """List all row groups of the files in order, without reading them."""
@@ -416,7 +427,7 @@ class ReportTable:
         return int(self.read(first).nbytes // max(1, first.num_rows))
 
     def digest(self) -> str:
-        """Return a hash of all rows in order, which does not depend on the division into files."""
+        """Return a SHA-256 of all rows in order, which does not depend on the division into files."""
         streams: dict[str, list[Any]] = {}
         for piece in self.pieces():
             for name in piece.column_names:
@@ -441,7 +452,7 @@ def write_reports(
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
 ) -> int:
-    """Write a Parquet file with the randomizer's JSON and `more` metadata; returns the row count."""
+    """Write a Parquet file with the randomizer's JSON and `more` metadata; return the number of rows."""
     rows = 0
     pieces = iter(pieces)
     first = next(pieces, None)
@@ -463,7 +474,7 @@ def write_reports(
 
 
 def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
-    """Yield bytes that determine a column, such that those of its pieces can be concatenated."""
+    """Yield streams of bytes that determine a column; streams of consecutive pieces are concatenated."""
     yield np.asarray(column.is_valid()).tobytes()
     if pa.types.is_list(column.type):
         yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
@@ -513,12 +524,8 @@ def write_manifest(folder: Path, rows: Sequence[int]) -> None:
 
 def manifest_text(rows: Sequence[int]) -> str:
     """Return the manifest of shards with these numbers of rows."""
-    fields = {
-        "format": _FORMAT,
-        "kind": "release",
-        "rows": sum(rows),
-        "shards": [{"file": shard_name(k), "rows": n} for k, n in enumerate(rows)],
-    }
+    shards = [{"file": shard_name(number), "rows": count} for number, count in enumerate(rows)]
+    fields = {"format": _FORMAT, "kind": "release", "rows": sum(rows), "shards": shards}
     return json.dumps(fields, indent=2) + "\n"
 
 
@@ -528,7 +535,7 @@ def is_release(folder: Path) -> bool:
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """List the shards of a folder in order; raise an error if it is not a release, or lacks a shard."""
+    """List the shards of a folder in order; raise PrivotError if it is no release, or lacks a shard."""
     try:
         fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         version, names = fields["format"], [str(shard["file"]) for shard in fields["shards"]]

@@ -3,50 +3,42 @@
 A promise (`privot.schema.promise`) declares ε, δ and the least number of people of a batch, and possibly
 a *floor*: the largest ε₀ of one report.
 
-**Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; several
-batches, in its record of each. The analyst sees the set of accepted reports, in random order and without
-senders. ε is computed from the number of *accepted* reports, so dropped or delayed reports make it
-larger. Batches with fewer reports than the promise's number of people are refused. Reports of dishonest
-people give no protection: the promise's number of people counts honest ones. Everything here is a
-function of public numbers.
+**Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; if there are
+several batches, in the unit's record in each. The analyst sees the set of accepted reports, in random
+order and without senders. ε is computed from the number of *accepted* reports, so it is larger if
+reports are dropped or delayed. Batches with fewer reports than the promise's number of people are
+refused. It counts honest people: other reports give no protection. All inputs are public numbers.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import multiply_up
-from privot.privacy.shuffling import (
-    calibrate_shuffling,
-    composed_shuffled_epsilon,
-    shuffled_delta,
-)
+from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
 from privot.schema import Schema
 from privot.schema.promise import Promise
 
-_PRECISION = 1e-3  # of ε₀, relative
+Calibrated = TypeVar("Calibrated")  # a randomizer
+_PRECISION = 1e-3  # relative precision of ε₀
 
 
 def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> None:
-    """Raise an error if one report, by its `local` guarantee, cannot satisfy the schema's promise.
+    """Raise PrivotError if one report, with the guarantee `local`, cannot satisfy the schema's promise.
 
-    If reports are shuffled, ε of one report is compared with the floor (see `shuffled_guarantee`).
-
-    Raises:
-        PrivotError: if ε or δ exceeds the promise, or the promise is not local or shuffled.
+    If the promise is of shuffled reports, ε is compared with the floor, and δ must be 0.
     """
     if promise is None:
         return
     require_randomized(promise)
-    most = promise.epsilon if promise.where == "local" else promise.floor or math.inf
-    delta = promise.delta if promise.where == "local" else 0.0
+    most, delta = promise.floor or math.inf, 0.0
+    if promise.where == "local":
+        most, delta = promise.epsilon, promise.delta
     # Machines may round a logarithm differently.
     if local.epsilon > most * (1 + 1e-9) or getattr(local, "delta", 0.0) > delta:
         raise PrivotError(
@@ -56,7 +48,7 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
 
 
 def require_randomized(promise: Promise) -> None:
-    """Raise an error for a promise of sums, for which no record is randomized by itself."""
+    """Raise PrivotError for a promise of sums, for which no record is randomized by itself."""
     if promise.where not in ("local", "shuffled"):
         raise PrivotError(
             f"where is {promise.where!r}, where no record is randomized by itself: use "
@@ -65,27 +57,29 @@ def require_randomized(promise: Promise) -> None:
 
 
 def shuffled_promise(schema: Schema) -> Promise | None:
-    """Return the promise of a schema that promises shuffled reports; None for any other schema."""
+    """Return the schema's promise if it is of shuffled reports, else None."""
     promise = schema.promise
     return promise if promise is not None and promise.where == "shuffled" else None
 
 
-def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) -> Any:
-    """Return the randomizer with the largest ε₀ whose shuffled reports satisfy a promise, to 0.1 %.
+def most_accurate_shuffled(
+    promise: Promise, calibrate: Callable[[float], Calibrated]
+) -> Calibrated:
+    """Return the randomizer with the largest ε₀, to 0.1 %, whose shuffled reports satisfy a promise.
 
     Arguments:
         promise: ε and δ of the batch, its least number of people, and the largest ε₀.
         calibrate: Function from ε₀ to a randomizer.
     """
     people, most = promise.people or 1, min(promise.floor or EPSILON0_MAX, EPSILON0_MAX)
-    # A little less, so that the ε of the batch, which is rounded up, is not above the promise's.
+    # The margin ensures that the ε of the batch, which is rounded up, does not exceed the promise's.
     epsilon = promise.epsilon * (1 - 1e-6)
 
     def satisfies(randomizer: Any) -> bool:
         law = randomizer.report_law
         return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
 
-    # This ε₀ suffices for every mechanism, whatever its law.
+    # This ε₀ suffices for every mechanism. No more than twice as much, or 3 more, is tried.
     low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
     best = calibrate(low)
     if low == most:
@@ -108,7 +102,7 @@ def most_accurate_shuffled(promise: Promise, calibrate: Callable[[float], Any]) 
 def shuffled_guarantee(
     promise: Promise, law: ReportLaw, num_reports: int, batches: int, unit: str
 ) -> DistributedDP:
-    """Return the guarantee of batches of at least `num_reports` accepted reports, if shuffled honestly.
+    """Return the guarantee of honestly shuffled batches of at least `num_reports` accepted reports.
 
     Raises:
         PrivotError: if there are fewer reports than the promise's number of people.

@@ -1,19 +1,17 @@
-"""Split reports, each of one column by a mechanism of its own with a share of the budget.
+"""Split reports: every column is reported separately, by its own mechanism with a share of the budget.
 
 Raw values are encoded as codes, or as unit coordinates, which are projected to the column's domain.
-Reports are read as noisy unit coordinates, or as the codes that they support, with a mask of the people
-who reported. The layout of the table of a release depends on the mechanism: a point is stored as noisy
-numbers in the column's own units (for a date, days or seconds since 1970), with one more column for the
-flag if it may be missing; a single code as its label; a set of codes as a list.
+Reports are read as noisy unit coordinates, or as **supports** (the codes whose likelihood a report
+raises), with a mask of the people who reported. The columns of a release depend on the mechanism: a
+point is stored as noisy numbers in the column's units (for a date, days or seconds since 1970), with one
+more column for the flag if it may be missing; a single code as its label; a set of codes as a list.
 
 An image is stored as one list of 32-bit floats, its noisy pixels or cosine coefficients in unit
-coordinates. Reports are integer multiples of the mechanism's grid g, and the noise has the size of
+coordinates. Reports are integer multiples of the mechanism's grid step g, and the scale of the noise is
 $2^{19}$ to $2^{20}$ g. A 32-bit float represents integers below $2^{24}$ exactly, so numbers up to 16
 times the noise are exact, and larger ones are rounded to an even multiple of g. Rounding is
-post-processing and does not change the guarantee; the likelihood errs by less than a share of $2^{−19}$.
+post-processing; the relative error of the likelihood is below $2^{−19}$.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -43,30 +41,30 @@ _ROUNDING = 2.0**-49  # bound on the relative rounding error of a conversion of 
 
 
 class Layout(ABC):
-    """Layout of one column's reports in the table of a release, as columns of these `types`."""
+    """Layout of one column's reports in the table of a release."""
 
-    types: dict[str, pa.DataType]
-    exact = False  # True if the values that are read are exactly those that were drawn
+    types: dict[str, pa.DataType]  # of the table's columns, by name
+    exact = False  # True if the layout stores reports without rounding
 
     def privatize(self, mechanism: Mechanism, records: Any, reported: Mask) -> dict[str, pa.Array]:
-        """Draw reports of the people in the mask `reported` (n,); return columns, null elsewhere."""
+        """Draw reports of the people in the mask `reported` (n,); return columns, null for others."""
         reporting = records if reported.all() else records[reported]
         return self.write(mechanism.privatize(reporting), mechanism, reported)
 
     @abstractmethod
     def write(self, reports: Any, mechanism: Mechanism, reported: Mask) -> dict[str, pa.Array]:
-        """Return table columns of the reports of the people in the mask `reported`; null elsewhere."""
+        """Return table columns of the reports of the people in the mask (n,); null for others."""
 
     @abstractmethod
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Return reports (n, w), up to rounding errors of the layout, and the mask of who reported."""
+        """Return reports (n, w), up to rounding errors, and the mask (n,) of people who reported."""
 
     def without_long_values(self, table: pa.Table) -> pa.Table:
         """Return the table with null for values that are longer than any report."""
         return table
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
-        """Return the mask (n,) of rows whose stored values are those of the given reports (n, w)."""
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+        """Return the mask (n,) of rows that store exactly these reports (n, w)."""
         return np.ones(len(reports), bool)
 
 
@@ -118,7 +116,7 @@ class _Sets(Layout):
 
 
 class _Numbers(Layout):
-    """Layout of a point in the column's own units, or of its place on a curve, and of its flag."""
+    """Layout of a point in the column's units, or of its place on a curve, and of its flag."""
 
     def __init__(self, name: str, column: PointColumn, mechanism: Mechanism) -> None:
         self.domain = mechanism.report_domain(column.domain)
@@ -147,7 +145,7 @@ class _Numbers(Layout):
         values[~reported] = 0.0
         return values, reported
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         columns = [table.column(name).fill_null(0.0).to_numpy() for name in self.names]
         stored = np.stack(columns, axis=1)
         expected = from_unit(self.domain, reports[:, : self.domain.dimension])
@@ -185,7 +183,7 @@ class _Pixels(Layout):
         points[reported] = np.concatenate([points[:0].ravel(), *flat]).reshape(-1, self.dimension)
         return points, reported
 
-    def holds(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
+    def stores(self, table: pa.Table, reports: NDArray[Any]) -> Mask:
         return np.asarray((self.read(table)[0] == reports).all(axis=1))
 
 
@@ -216,11 +214,11 @@ class SplitReport:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Names and types of its columns in a release."""
+        """Names and types of the report's columns in a release."""
         return self.layout.types
 
     def value_program(self) -> dict[str, Any] | None:
-        """Return the program by which a device reads a value of the column; None without one."""
+        """Return the program by which a device reads a value of the column; None if there is none."""
         if self.mechanism.takes_codes:
             return self.column.code_program(self.name, [self.column.alphabet])
         return self.column.point_program(self.name)
@@ -234,11 +232,11 @@ class SplitReport:
         return self.mechanism.records(units, column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
-        """Draw reports of the people in the mask `reported` (n,); return columns, null elsewhere."""
+        """Draw reports of the people in the mask `reported` (n,); return columns, null for others."""
         return self.layout.privatize(self.mechanism, records, reported)
 
     def read(self, table: pa.Table) -> tuple[NDArray[Any], Mask]:
-        """Read the reports, rounded to the mechanism's grid, and the mask; see `Release.reports`."""
+        """Return the reports, rounded to the mechanism's grid, and the mask, as `Release.reports`."""
         values, reported = self.layout.read(table)
         return values if self.layout.exact else self.mechanism.to_grid(values), reported
 
@@ -254,7 +252,7 @@ class SplitReport:
         with np.errstate(all="ignore"):  # forged numbers may be infinite or very large
             values, read = self.read(bounded)
             possible = read & self.mechanism.possible(values, self.column.domain)
-            possible &= self.layout.holds(bounded, self.mechanism.to_grid(values))
+            possible &= self.layout.stores(bounded, self.mechanism.to_grid(values))
         reason = f"column {self.name!r} holds what the randomizer does not report"
         yield reported & ~possible, reason
 
@@ -278,11 +276,13 @@ class SplitReport:
 
 
 class PointAnswers:
-    """Answers of one column of points.
+    """Conversion of the reports of one column of points to answers (`privot.mechanisms.forms`).
 
-    An answer of a window is one cell, and each coordinate of a cell is one number in a file. So the cell
-    of a stored number is looked up, in a tenth of the time of converting and validating it; only numbers
-    that are not exactly those of a possible cell are read as other reports are.
+    An answer of a window is one cell, and each coordinate of a cell is stored as one number. So the cell
+    of a stored number is looked up, in a tenth of the time of converting and validating other numbers.
+
+    Attributes:
+        size: Number of possible answers.
     """
 
     def __init__(self, split: SplitReport, form: Form) -> None:
@@ -290,55 +290,56 @@ class PointAnswers:
         column = cast("PointColumn", split.column)
         self._dimension = mechanism.report_domain(column.domain).dimension
         self.size = form.num_answers(self._dimension) or 0
-        self._possible: Mask | None = None  # the report cells among all (size,)
+        self._possible: Mask | None = None  # mask (size,) of the cells that can be reported
         self._axes: list[NDArray[np.float64]] = []  # stored numbers of each coordinate's cells
         if form.one_report:
             points = form.points(np.arange(self.size, dtype=np.int32)[:, None])
             self._possible = mechanism.possible(points, column.domain)
+            # The cells on the diagonal have all coordinates of cells.
             width = round((self.size - mechanism.flagged) ** (1 / self._dimension))
-            corners = np.arange(width) * sum(width**i for i in range(self._dimension))
-            diagonal = form.points(corners.astype(np.int32)[:, None])
+            cells = np.arange(width) * sum(width**axis for axis in range(self._dimension))
+            diagonal = form.points(cells.astype(np.int32)[:, None])
             written = split.layout.write(diagonal, mechanism, np.ones(width, bool))
-            self._axes = [each.to_numpy() for each in [*written.values()][: self._dimension]]
+            self._axes = [axis.to_numpy() for axis in [*written.values()][: self._dimension]]
 
     def possible(self, answers: NDArray[Any]) -> Mask:
-        """Return the mask of possible answers, all below `size`."""
+        """Return the mask of possible answers, of the shape of `answers`, which are below `size`."""
         return np.ones(answers.shape, bool) if self._possible is None else self._possible[answers]
 
     def read(self, table: pa.Table) -> tuple[Answers, Mask]:
-        """Return the answers (n, 1) of reports, and the mask (n,) of those that were looked up."""
-        names, number = [*self._split.types], np.zeros(len(table), np.int64)
+        """Look up the answers (n, 1) of reports; return them, and the mask (n,) of those found."""
+        names, cells = [*self._split.types], np.zeros(len(table), np.int64)
         if not self._axes:
-            return number.astype(np.int32)[:, None], np.zeros(len(table), bool)
-        known = np.ones(len(table), bool)
+            return cells.astype(np.int32)[:, None], np.zeros(len(table), bool)
+        found = np.ones(len(table), bool)
         for axis, name in zip(self._axes, names, strict=False):
             stored, last = table.column(name).to_numpy(), len(axis) - 1
             with np.errstate(invalid="ignore"):  # forged numbers may be NaN
-                cells = ((stored - axis[0]) * (last / (axis[-1] - axis[0])) + 0.5).astype(np.int64)
-            np.clip(cells, 0, last, out=cells)
-            known &= axis[cells] == stored
-            number = number * len(axis) + cells
+                places = ((stored - axis[0]) * (last / (axis[-1] - axis[0])) + 0.5).astype(np.int64)
+            np.clip(places, 0, last, out=places)
+            found &= axis[places] == stored
+            cells = cells * len(axis) + places
         if self._split.mechanism.flagged:
             flags = table.column(names[-1])
             missing = np.asarray(flags.fill_null(False).to_numpy())
             middle = (self.size - 1) // 2  # the cell of zeros, which are stored if missing
-            known &= np.asarray(flags.is_valid().to_numpy()) & (~missing | (number == middle))
-            number[missing] = self.size - 1
-        known &= self.possible(number)
-        return number.astype(np.int32)[:, None], known
+            found &= np.asarray(flags.is_valid().to_numpy()) & (~missing | (cells == middle))
+            cells[missing] = self.size - 1
+        found &= self.possible(cells)
+        return cells.astype(np.int32)[:, None], found
 
     def convert(self, table: pa.Table) -> Answers:
-        """Return the answers (n, 1) of reports, which must be possible."""
+        """Return the answers (n, 1) of reports, which must be possible, without looking them up."""
         return self._form.answers(self._split.read(table)[0])
 
 
 def privatize_columns(
     reports: Mapping[str, SplitReport], num_reported: int, encoded: Mapping[str, NDArray[Any]]
 ) -> dict[str, pa.Array]:
-    """Draw reports of `num_reported` random columns for each record; return them as table columns."""
+    """Draw reports of `num_reported` random columns of each record; return them as table columns."""
     num_rows = max((len(values) for values in encoded.values()), default=0)
     chosen = draw_columns(num_rows, len(reports), num_reported)
-    # Columns that are not reported are not randomized, so no data is stored under a null.
+    # Columns that are not reported are not randomized, so no value is stored under a null.
     columns: dict[str, pa.Array] = {}
     for (name, report), reported in zip(reports.items(), chosen.T, strict=True):
         columns |= report.privatize(encoded[name], reported)

@@ -1,15 +1,13 @@
 """Canonical JSON of randomizers, with a fingerprint that detects changes.
 
-**The fingerprint**, a checksum of a randomizer's JSON, detects changes by accident or by hand. It is no
-signature: anyone who can write the file can compute it again. Whenever a randomizer is read, its
-guarantee is computed from its noise, and so is the **program** by which devices draw (`privot.device`
-runs it, `docs/reference/wire.md` specifies it). Files that state others are refused.
+The **fingerprint**, a checksum of a randomizer's JSON, detects changes by accident or by hand. It is no
+signature: anyone who can write the file can compute it again. So whenever a randomizer is read, its
+guarantee and the **program** by which devices draw (`privot.device` runs it, `docs/reference/wire.md`
+specifies it) are computed from its mechanisms, and files with another guarantee or program are refused.
 
 **Privacy review.** A program is a function of the schema and the mechanisms, not of records, and reports
 drawn with it have the mechanisms' guarantee.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -20,7 +18,6 @@ from typing import Any
 from privot.core.errors import PrivotError
 
 FORMAT = 3
-_NO_CAMPAIGN = 32 * "0"
 _FIELDS = (
     "schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee", "device",
     "campaign",
@@ -34,9 +31,9 @@ def seal(**fields: Any) -> str:
 
 
 def unseal(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of a sealed JSON.
+    """Return the fields of the canonical JSON of a randomizer.
 
-    Unknown fields, which could serve to mark reports, are left out.
+    Unknown fields are left out, because they could mark the reports of single devices.
 
     Raises:
         PrivotError: if the JSON is damaged, altered, or has another format.
@@ -60,19 +57,19 @@ def unseal(text: str | bytes) -> dict[str, Any]:
             "the randomizer was altered after it was calibrated, so its guarantee is void: "
             "calibrate again with `privot calibrate`"
         )
-    if not re.fullmatch("[0-9a-f]{32}", str(fields.get("campaign", _NO_CAMPAIGN))):
+    if not re.fullmatch("[0-9a-f]{32}", str(fields.get("campaign", "0" * 32))):
         raise PrivotError(
             "the randomizer's campaign is no name of 32 hexadecimal digits: make the campaign again"
         )
     return {name: fields[name] for name in _FIELDS if name in fields}
 
 
-def named(text: str) -> str:
-    """Return a randomizer's JSON with a random field, so that no other campaign has its fingerprint."""
+def with_campaign(text: str) -> str:
+    """Return a randomizer's JSON with a random name of its campaign, and so a unique fingerprint."""
     return seal(**unseal(text) | {"campaign": secrets.token_hex(16)})
 
 
 def _fingerprint(fields: dict[str, Any]) -> str:
-    # Keys are not sorted, because the order of columns matters.
+    # Keys are not sorted, because the order of columns is part of a randomizer.
     text = json.dumps(fields, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
