@@ -1,4 +1,4 @@
-"""Public data sets for demos, read and fetched: MNIST, Fashion-MNIST and USPS.
+"""Read and fetch public data sets of images: MNIST, Fashion-MNIST and USPS.
 
 | name | images | source |
 |---|---|---|
@@ -6,9 +6,9 @@
 | fashion_mnist | 60 000 + 10 000, 28 × 28 | Xiao, Rasul, Vollgraf (Zalando), MIT license |
 | usps | 7 291 + 2 007, 16 × 16 | Hastie, Tibshirani, Friedman, *Elements of statistical learning* |
 
-A folder of data sets contains `NAME.npz` for each (arrays `x_train`, `y_train`, `x_test`, `y_test` of
-bytes) or a folder `NAME` with the publisher's files, compressed or not. Both are verified by the same
-checksums, SHA-256 sums of the *values*, one byte a pixel or label in row-major order. (The publishers'
+A folder of data sets contains, for each of them, `NAME.npz` (arrays `x_train`, `y_train`, `x_test`,
+`y_test` of bytes) or a folder `NAME` with the publisher's files, compressed or not. Both are verified by
+SHA-256 checksums of the *values*, one byte per pixel or label in row-major order. (The publishers'
 checksums are of compressed files, which mirrors may compress differently.) No record of these sets is
 private; in experiments they take the place of private records.
 
@@ -49,12 +49,12 @@ PARTS = ("x_train", "y_train", "x_test", "y_test")
 _IDX = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 IDX_FILES = tuple(f"{stem}-ubyte.gz" for stem in _IDX)
 ZIP_CODE_FILES = ("zip.train.gz", "zip.test.gz")
-_IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
+_IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4  # start of an IDX file of bytes, most axes of its array
 
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,), for training and held out."""
+    """Gray images (n, height, width) of bytes and their labels (n,), for training and for tests."""
 
     name: str
     x_train: np.ndarray
@@ -84,7 +84,7 @@ class Source:
         return [file for file in files if file.is_file()]
 
     def read(self, folder: Path) -> LabeledImages:
-        """Return the images in `folder`, with verified checksums.
+        """Read the images in `folder`, and verify their checksums.
 
         Raises:
             PrivotError: if the files are missing, damaged, or not what was published.
@@ -166,9 +166,11 @@ def find_source(name: str) -> Source:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """Load the data set `name` from a folder with `name.npz`, or the publisher's files in `name/`.
+    """Load a data set from a folder with `NAME.npz`, or with the publisher's files in `NAME/`.
 
-    By default it is the folder in the environment variable PRIVOT_DATA.
+    Arguments:
+        name: `"mnist"`, `"fashion_mnist"` or `"usps"`.
+        folder: The folder; by default that of the environment variable PRIVOT_DATA.
 
     Raises:
         PrivotError: if the files are missing or damaged, or their values are not the published ones.
@@ -183,7 +185,11 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Read the array of unsigned bytes in an IDX file, compressed if its name ends with `.gz`."""
+    """Read the array of unsigned bytes of an IDX file, which is compressed if its name ends with `.gz`.
+
+    Raises:
+        PrivotError: if the file is damaged, or of another format.
+    """
     content = _read_bytes(path)
     if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
         raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")
@@ -200,7 +206,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Read a file, uncompressed if its name ends with `.gz`."""
+    """Read the content of a file, which is decompressed if its name ends with `.gz`."""
     raw = path.read_bytes()
     try:
         return gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -219,14 +225,17 @@ def _read_npz(path: Path) -> list[np.ndarray]:
 
 
 def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read USPS digits, lines of a label and 256 gray values in [−1, 1]; gray is 255 (value + 1)/2."""
+    """Read USPS images (n, 16, 16) and labels (n,); a line has a label and 256 values in [−1, 1].
+
+    A value v becomes the gray 255 (v + 1)/2.
+    """
     try:
         lines = [line.split() for line in _read_bytes(path).split(b"\n") if line.strip()]
         rows = np.array(lines, float)
         labels, gray = rows[:, 0].astype(np.uint8), rows[:, 1:].reshape(-1, 16, 16)
     except (ValueError, IndexError) as error:
         raise PrivotError(f"{path} is no file of zip codes ({error}): fetch it again") from error
-    # Values have three decimals. In integers, halves are always rounded up.
+    # Values have three decimals, so integers represent them exactly, and halves are rounded up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
@@ -240,9 +249,13 @@ _PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 def fetch(
     name: str, folder: str | Path, *, address: str | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """Fetch the data set `name` into `folder/name` and return that folder.
+    """Fetch a data set into `folder/NAME`, and return that folder.
 
-    `address` is a folder on the web with the files; the publishers' by default. `say` gets messages.
+    Arguments:
+        name: Name of the data set, as in `load_images`.
+        folder: Folder of data sets.
+        address: Folder on the web with the files; the publishers' by default.
+        say: Callback for messages.
 
     Raises:
         PrivotError: if no address answers, or the files are not the published data set.
@@ -260,7 +273,7 @@ def fetch(
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
-    """Fetch a data set from its source: resume partial files, and verify the checksums."""
+    """Fetch a data set from its source, resume partial files, and verify checksums; see `fetch`."""
     target, archive = folder / source.name, folder / f"{source.name}.npz"
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
@@ -276,8 +289,8 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     except PrivotError as error:
         for path in missing:
             path.unlink()
-        others = sorted(map(str, source.found(folder)))
-        more = f"; there before, and not removed: {', '.join(others)}" if others else ""
+        older = sorted(map(str, source.found(folder)))
+        more = f"; there before, and not removed: {', '.join(older)}" if older else ""
         raise PrivotError(f"{error}{more}") from None
     say(f"{source.name} is in {target}, checksums verified")
     return target
