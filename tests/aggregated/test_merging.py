@@ -136,6 +136,7 @@ def test_records_are_released_once_by_a_ledger_and_a_second_time_is_noticed(tmp_
     with pytest.warns(RepeatedRecords, match="2 runs, together ε = 8"):
         second = count(people, rule)
     assert first.batches != second.batches
+    assert first.merge(second).guarantee == first.guarantee  # as the page says: not detected
 
 
 def test_what_one_curator_cannot_release_is_refused():

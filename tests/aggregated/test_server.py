@@ -12,7 +12,9 @@ from scipy.stats import chi2
 
 from aggregated.people import encoder, few, provers, proving, servers, table, whole
 from privot.aggregated import Server, open_sums, server
+from privot.cli.campaign import aggregate
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import adopt
 
 
 def silent(monkeypatch):
@@ -255,6 +257,44 @@ def test_a_folder_that_was_restored_is_refused(tmp_path):
             again.release(batch)
     assert len(again.ids()) == 250
     assert not [*leader.folder.glob("sum-*")]
+
+
+def test_an_older_copy_that_is_adopted_opens_a_batch_again(tmp_path, monkeypatch):
+    """What the page says is not detected; what is printed says when a copy may be adopted."""
+    leader, _ = servers(tmp_path, encoder(), table(250))
+    shutil.copytree(leader.folder, tmp_path / "copy")
+    first = leader.release(leader.ids()).read_text()
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "another account"))
+    with pytest.raises(PrivotError, match="if the original was not used since it was copied"):
+        Server(tmp_path / "copy")
+    adopt(tmp_path / "copy" / "ledger.json")
+    again = Server(tmp_path / "copy")
+    assert again.release(again.ids()).read_text() != first
+
+
+def test_a_server_opens_no_other_batch_than_the_sums_that_it_is_given(tmp_path):
+    """A list from before late shares came: both would be opened, and neither could be read."""
+    leader, helper = servers(tmp_path, encoder(), table(250))
+    lists = [tmp_path / "older", tmp_path / "newer"]
+    for path, ids in zip(lists, (sorted(leader.ids())[1:], leader.ids()), strict=True):
+        path.write_text("".join(f"{each.hex()}\n" for each in ids))
+    older, newer = lists
+    sums = tmp_path / "leader.json"
+    aggregate(leader.folder, None, None, None, [newer, newer], sums, None, None, False)
+
+    def released(*files):
+        output = tmp_path / "helper.json"
+        aggregate(helper.folder, None, None, None, [*files], output, None, None, False)
+        return output
+
+    for files, words in (
+        ((older, newer, sums), "sums of other reports"),
+        ((sums,), "cannot be read"),
+    ):
+        with pytest.raises(PrivotError, match=words):
+            released(*files)
+        assert len(helper.ids()) == 250
+    assert len(open_sums(sums, released(newer, newer, sums))) == 250
 
 
 def test_folders_of_others_are_refused(tmp_path):

@@ -263,6 +263,21 @@ def test_no_page_of_the_store_has_a_sealed_report_where_sqlite_does_not_overwrit
     store.close()
 
 
+def test_reports_that_wait_for_a_batch_stand_in_the_order_of_their_arrival(tmp_path):
+    """What the page says of the shuffler's disk; also of those that no batch takes in the end."""
+    reports, store = sealed(drawn(PEOPLE + 10)), opened(tmp_path)
+    store.append(*rows(reports[:PEOPLE]))
+    write(store, tmp_path)
+    for each in reports[PEOPLE:]:
+        store.append(*rows([each]))
+    store.close()
+    held = b"".join(path.read_bytes() for path in sorted((tmp_path / "store").glob("reports.db*")))
+    assert not any(Report.from_bytes(each).payload in held for each in reports[:PEOPLE])
+    with sqlite3.connect(tmp_path / "store" / "reports.db") as database:
+        waiting = database.execute("SELECT data FROM groups ORDER BY number").fetchall()
+    assert [data for (data,) in waiting] == reports[PEOPLE:]
+
+
 def width():
     return CAMPAIGN.format.record_bytes - 62
 

@@ -1,7 +1,7 @@
 // Precomputed forecasts, row by row: FORECASTS is written when the site is built (site/trust.py).
 (() => {
   const PLACES = [
-    ["local", "nobody", 1], ["shuffled", "a shuffler", 2],
+    ["local", "nobody", 1], ["shuffled", "a shuffler, and the other senders", 2],
     ["aggregated", "one of two servers", 2], ["central", "a curator", 1],
   ];
   const NAMES = {

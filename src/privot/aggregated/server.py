@@ -296,7 +296,7 @@ class Server:
         batch = frozenset(ids)
         self.encoder.guarantee(len(batch))  # refuses too few
         self.encoder.require_room(len(batch))
-        name = hashlib.sha256(b"".join(sorted(batch))).hexdigest()
+        name = batch_name(batch)
         with self._transaction() as database:
             self._uncounted(database)  # refuses a database that is older than the ledger
             query = "SELECT text FROM releases WHERE batch = ?"
@@ -403,6 +403,11 @@ def _note_server(encoder: Encoder, role: Role) -> None:
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
     row = database.execute("SELECT body FROM shares WHERE id = ?", (report_id,)).fetchone()
     return None if row is None else row[0]
+
+
+def batch_name(ids: Collection[bytes]) -> str:
+    """Return the digest of a batch's ids, by which its sums are named."""
+    return hashlib.sha256(b"".join(sorted(ids))).hexdigest()
 
 
 def sealed(fields: dict[str, Any]) -> str:

@@ -107,7 +107,9 @@ def _next_commands(campaign: CampaignFolder, opened: int, proofs: bool) -> list[
     if proofs:
         others = [quote(str(place / "proofs.bin")) for place in reversed(places)]
         commands += [f"{each} --verify {path}" for each, path in zip(commands, others, strict=True)]
-    commands += [f"aggregate {place} {ids} -o {path}" for place, path in sums.items()]
+    for place, path in sums.items():
+        commands.append(f"aggregate {place} {ids} -o {path}")
+        ids += f" --release {path}"  # so that the other opens no other batch
     commands += [f"fit {' '.join(sums.values())} -o {quote(name + '-model')}"]
     return [f"next: privot {each}" for each in commands]
 

@@ -365,7 +365,7 @@ def spent(
     adopt: Path | None = Option(
         None,
         help="Instead: let this account use a ledger that came from elsewhere (its file, or a "
-        "secret model's folder), if the original is never used again.",
+        "secret model's folder), if the original is not used after it was copied.",
     ),
 ) -> None:
     """List the runs that this user account made on private records, grouped by the records.

@@ -463,7 +463,7 @@ def aggregate(
     release: list[Path] | None = Option(
         None,
         help="ids.txt of a server. Give both servers the ids.txt of both: each sums, once and with "
-        "noise, the reports that both list.",
+        "noise, the reports that both list. Give the second the first's sums too: no others are opened.",
     ),
     output: Path = Option(Path("sums.json"), "-o", "--output", help="With --release: the sums."),
     key: Path | None = Option(
@@ -549,8 +549,21 @@ def _read_shares(path: Path, server: Server) -> list[bytes]:
 
 
 def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
+    """Return the ids that all lists have; refused if sums among the files are of others."""
+    from privot.aggregated.server import batch_name, unsealed
+
     try:
-        lists = [path.read_text(encoding="utf-8").split() for path in files]
-        return frozenset.intersection(*(frozenset(map(bytes.fromhex, ids)) for ids in lists))
-    except (OSError, ValueError) as error:
+        texts = [path.read_text(encoding="utf-8") for path in files]
+        sums, lists = (
+            [text for text in texts if text.startswith("{") == wanted] for wanted in (True, False)
+        )
+        ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, t.split())) for t in lists))
+        others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(f"--release cannot be read ({error}): give the servers' {_IDS}") from None
+    if others:
+        raise PrivotError(
+            f"--release has sums of other reports than both {_IDS} list, and no report is opened twice: "
+            "give the lists by which they were opened"
+        )
+    return ids

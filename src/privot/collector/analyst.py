@@ -18,24 +18,16 @@ a batch by the number of its accepted reports, are in `privot.randomizer.reports
 | analyst | all reports of a batch at once, in random order, with random ids; no sender, no time |
 | both together | who sent which report: only the ε₀ of its noise is left |
 
-- A **shuffler** that opens a batch early, keeps the order or sells the senders lets an analyst who
-  cooperates undo the mixing: ε₀ is left. Alone it can neither open a report nor change its content. If
-  it **drops or delays** reports, batches are smaller: ε is computed from the reports in a batch, and a
-  batch of fewer than the promise's people is refused here. It can also single out a person by dropping
-  all other reports and sending **its own in their place**; an analyst who cooperates knows these, so
-  that ε₀ is left. **Duplicates** count once, by the id inside the seal.
-- An **analyst** can skip the refusal of small batches, which only the shuffler prevents. An analyst who
-  observes the network of the shuffler, or of its batches, is both parties.
-- **Waves** of the same people: each has a store and an analyst's key of its own. With one key, sealed
-  bytes that are sent again would be in two batches, and the id inside would tell that report from all
-  others. An analyst with both keys could tell late reports in a batch from the batch's own, so that
-  each wave's address is closed with the wave.
-- A **client** can send reports of people who do not exist, as in every survey. They count as people in
-  ε, so the promise's number of people must be reached by honest ones. Sealed bytes that are sent again
-  are the same report; a report that is sealed again is counted once in a batch. A report with an hour
+- A **shuffler** alone can neither open a report nor change its content. With an analyst who cooperates,
+  or with reports of its own in the place of all others, it undoes the mixing: ε₀ is left. If it **drops
+  or delays** reports, ε is that of those in the batch, and fewer than the promise's people are refused
+  here. **Duplicates** count once, by the id inside the seal.
+- An **analyst** can skip that refusal, and is both parties if the shuffler's network, its batches' or
+  its disk can be observed: reports that wait stand there in the order of their arrival.
+- **Waves** of the same people: each has a store, a key and an address (`docs/guides/waves.md`).
+- A **client** can send reports of people who do not exist, which count as people in ε. One with an hour
   is not counted, because the hour could identify its sender.
-- Whoever replaces the **public key** on its way to the device can read the reports: a device must pin
-  it, as a campaign's page does.
+- Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ STAMP = "SIMULATED"
 PLACES: tuple[Place, ...] = get_args(Place)  # of trust
 TRUSTED = {  # by place of trust: the trusted party, and what it is trusted with
     "local": "nobody",
-    "shuffled": "a shuffler, with mixing",
+    "shuffled": "a shuffler, with mixing, and the other senders",
     "aggregated": "one of two servers, with its shares",
     "central": "a curator, with all records",
 }

@@ -17,7 +17,7 @@ Therefore the ledger refuses
 - a **restored** or **copied** file, once uses were spent from the other copy: the witness's head is not
   in it. Until then, all copies share one budget;
 - a file from **another account or machine**, for which there is no witness. `adopt` declares that the
-  original will not be used again;
+  original was not used after it was copied, and will not be;
 - a file with a changed entry or plan.
 
 A ledger belongs to **one process**: it cannot be copied or pickled, nor used by a forked child
@@ -197,7 +197,8 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
     except FileNotFoundError:
         raise PrivotError(
             f"ledger {ledger} was never seen by this account, so it is a copy: use it where it was "
-            "begun, or say `privot account spent --adopt` if the original will never be used again"
+            "begun, or say `privot account spent --adopt` if the original was not used since it was "
+            "copied, and never will be"
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PrivotError(
@@ -213,7 +214,7 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
 def adopt(ledger: Path) -> None:
     """Make a witness for a ledger's file from another account or machine, so that it can be used here.
 
-    Call it only if the original will never be used again: otherwise the budget is spent twice.
+    Call it only if the original was not used since, and never will be: else budget is spent twice.
 
     Raises:
         PrivotError: if the file cannot be trusted, or this account has a witness of it.
