@@ -35,8 +35,8 @@ numbers. Both servers learn which reports are valid. A dishonest server can have
 invalid ones let in, and learns nothing.
 
 **Anybody may choose S**: if people are left out, delayed or invented, the noise still hides any one
-record given all others. A share that one server lacks is in no batch: **dropped shares** make a batch smaller,
-and below `people` it is not opened.
+record given all others. A share that one server lacks is in no batch: **dropped shares** make a batch
+smaller, and below `people` it is not opened.
 
 **Privacy review.** The number of reports is public. Only its owner can read the folder. The published
 file has the noised sum, the number of reports, a digest of their ids, and public settings. The time of a
