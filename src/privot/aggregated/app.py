@@ -19,8 +19,6 @@ logged or answered. Counts reveal the number of participants. **Both connections
 carry its record**: each needs TLS, and no proxy that ends TLS may serve both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, cast

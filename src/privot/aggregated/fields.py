@@ -15,8 +15,6 @@ References:
     NIST, FIPS 202, *SHA-3 standard* (2015), for the permutation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, repeat
@@ -54,12 +52,7 @@ _ONE, _WORD = np.uint64(1), np.uint64(64)
 
 
 def turboshake128(message: bytes, length: int, domain: int = 1) -> bytes:
-    """Return the first bytes of TurboSHAKE128's output for a message and a domain separation byte.
-
-    Arguments:
-        message: Any bytes.
-        length: Number of bytes of output.
-        domain: Domain separation byte, 1 to 127.
+    """Return `length` bytes of output for a message and a domain separation byte, from 1 to 127.
 
     Examples:
         >>> turboshake128(b"", 16, domain=0x1F).hex()
@@ -69,7 +62,6 @@ def turboshake128(message: bytes, length: int, domain: int = 1) -> bytes:
 
 
 def _sponge(message: bytes, length: int, domain: int, rounds: int) -> bytes:
-    """Return `length` bytes of the output; TurboSHAKE128 has 12 rounds, SHAKE128 has 24."""
     padded = bytearray(message + bytes([domain]))
     padded += bytes(-len(padded) % _RATE)
     padded[-1] ^= 0x80
@@ -160,11 +152,7 @@ class Field:
     def expand(self, seed: bytes, tag: bytes, binder: bytes, length: int) -> Elements:
         """Draw uniform elements (length,) from TurboSHAKE128 by rejection sampling (6.2).
 
-        Arguments:
-            seed: Secret seed.
-            tag: Domain separation tag, at most 255 bytes.
-            binder: Public bytes on which the elements depend, too.
-            length: Number of elements.
+        They depend on a secret seed, a domain separation tag, and public bytes (the binder).
         """
         message, num_drawn = bytes([len(tag)]) + tag + seed + binder, length
         while True:
@@ -188,12 +176,9 @@ class Field:
         return np.array([*steps], object)
 
     def transform(self, vectors: Elements, root: int) -> Elements:
-        """Evaluate polynomials with coefficients (P, …) at the powers α^0, …, α^(P − 1) of a root α.
-
-        This is Stockham's fast transform, whose results are in natural order.
-        """
+        """Evaluate polynomials with coefficients (P, …) at the powers α^0, …, α^(P − 1) of a root α."""
         values = vectors.reshape(len(vectors), -1)
-        while half := len(values) // 2:
+        while half := len(values) // 2:  # Stockham's transform: results are in natural order
             low, high = values[:half], values[half:]
             odd = (low - high) * _powers(self, root, half)[:, None]
             values = (np.stack([low + high, odd], axis=1) % self.modulus).reshape(half, -1)

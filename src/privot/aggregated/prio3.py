@@ -49,8 +49,6 @@ References:
     Davis, Patton, Rosulek, Schoppmann, *Verifiable distributed aggregation functions* (2023).
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from abc import ABC, abstractmethod
@@ -137,13 +135,7 @@ class Circuit(ABC):
         return self.degree / modulus + (2 * count - 2) / (modulus - count)
 
     def prove(self, measurement: Elements, prove_rand: Elements, joint_rand: Elements) -> Elements:
-        """Return the proof (proof_length,) of an encoded measurement (7.3.3).
-
-        Arguments:
-            measurement: Encoded measurement (length,).
-            prove_rand: Random value of each wire (2c,).
-            joint_rand: The joint randomness r (joint_rand_length,).
-        """
+        """Return the proof of an encoded measurement (7.3.3), given random values (2c,) of wires."""
         field, count = self.field, self.wire_length
         wires = self._wires(prove_rand, self.evaluate(measurement, joint_rand, 1)[0])
         # The gadget's polynomial is interpolated at roots of order 2P; every second one has order P.
@@ -162,17 +154,10 @@ class Circuit(ABC):
         joint_rand: Elements,
         shares: int,
     ) -> Elements:
-        """Return a share (verifier_length,) of the verifier (7.3.4).
-
-        Arguments:
-            measurement: Share of the encoded measurement (length,).
-            proof: Share of the proof (proof_length,).
-            query_rand: The random point t (1,).
-            joint_rand: The joint randomness r (joint_rand_length,).
-            shares: Number of shares.
+        """Return a share of the verifier (7.3.4), by shares of the measurement and of the proof.
 
         Raises:
-            InvalidReportError: if t is a root of unity.
+            InvalidReportError: if the random point t, `query_rand` (1,), is a root of unity.
         """
         field, count = self.field, self.wire_length
         seeds, gadget = np.split(proof, [2 * self.chunk])
@@ -402,13 +387,6 @@ class Prio3:
         self, verify_key: bytes, server: int, nonce: bytes, public_share: bytes, input_share: bytes
     ) -> tuple[PrepState, bytes]:
         """Return a server's state, and its share of the verifiers for the other servers (7.2.2).
-
-        Arguments:
-            verify_key: The servers' secret key, 16 bytes.
-            server: Number of the server.
-            nonce: Nonce of the report.
-            public_share: Public share of the report.
-            input_share: The server's input share.
 
         Raises:
             InvalidReportError: if shares have the wrong length, or numbers beyond the field.

@@ -225,11 +225,7 @@ class SumRule(Summarized):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the canonical JSON.
-
-        Raises:
-            PrivotError: if the JSON is not canonical, or the rule does not keep its promise.
-        """
+        """Read canonical JSON; raise PrivotError if it is not canonical, or breaks the promise."""
         try:
             fields = json.loads(text)
             more = {name: kind(fields[name]) for name, kind in cls.more.items()}
@@ -288,11 +284,7 @@ class Encoder(SumRule):
 
     @cached_property
     def prio3(self) -> Prio3:
-        """Scheme by which shares with proofs are made and verified.
-
-        Raises:
-            PrivotError: if there is no circuit for the schema's records.
-        """
+        """Scheme of shares with proofs; raise PrivotError if there is no circuit for the records."""
         query = self.query
         if isinstance(query, Pyramid):
             return Prio3(Levels(query.sizes, query.nullable))
@@ -453,11 +445,7 @@ class Encoder(SumRule):
 
 
 def one_round_fit(schema: Schema, where: str, settings: SumSettings | None = None) -> OneSumFit:
-    """Return the curator's fit for the least number of records of the schema's promise.
-
-    Raises:
-        PrivotError: if there is no promise for `where`, or the records take several rounds of sums.
-    """
+    """Return the curator's fit for the promise's people; raise PrivotError if it has several rounds."""
     promise = _promise(schema, where)
     budget = Budget(promise.epsilon, promise.delta, promise.people or 1, schema.unit)
     fitted = None

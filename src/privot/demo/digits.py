@@ -15,8 +15,6 @@ transformed. Each simulated person copies a random one of the others, rotated, s
 shifted by random amounts, to an image of 20 × 20 pixels.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ and a generator trained by entropic optimal transport.
 `scripts/derive_places.py`).
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time
@@ -86,6 +84,13 @@ class DemoMetrics:
     peak_memory_mb: float
     seed: int
     maps: list[MapMetrics]
+
+
+class Distances(NamedTuple):
+    """W₂ between 3 000 and 3 000 points, in units where bounds are ±1 (mean of 3 draws), and in km."""
+
+    units: float
+    kilometers: float
 
 
 @dataclass(frozen=True)
@@ -174,13 +179,6 @@ def _learn(release: Release, settings: FitSettings, progress: Progress | None) -
     seconds = time.perf_counter() - started
     samples = _points(model.sample(len(release), seed=settings.seed))
     return _FittedMap(release, model, samples, seconds)
-
-
-class Distances(NamedTuple):
-    """W₂ of 3 000 from 3 000 points, in units where bounds are ±1 (mean of 3 draws), and in km."""
-
-    units: float
-    kilometers: float
 
 
 def measure_maps(truth: np.ndarray, maps: Sequence[np.ndarray]) -> list[Distances]:

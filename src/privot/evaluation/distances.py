@@ -36,10 +36,7 @@ distribution within them:
 
 - by **KS**, the Kolmogorov–Smirnov distance $\max_t |F(t) − G(t)|$ of the values that are not missing:
   the largest error of a share of people below a threshold;
-- by quantiles, mean and standard deviation, together with the real ones;
-- by **tails**: the shares of synthetic values below the real 1 % quantile and above the real 99 %
-  quantile; both are .01 where tails agree (less if many people have exactly that value);
-- by the share of missing values.
+- by quantiles, mean, standard deviation, tails, and the share of missing values (`NumberScore`).
 
 **Correlations** are Pearson's, of records where neither value is missing; for independence, the values
 of each column are shuffled.
@@ -136,10 +133,7 @@ class PointScore:
 def score_points(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_points: int, seed: int = 0
 ) -> PointScore:
-    """Return W₂ and its floor for points without missing coordinates, scaled to [−1, 1]^d.
-
-    At most `num_points` points of each table are compared.
-    """
+    """Return W₂ between at most `num_points` points without missing coordinates, scaled to [−1, 1]^d."""
     points, truth = (_unit_points(schema, name, table) for table in (synthetic, real))
     size = min(num_points, len(points), len(truth) // 2)
     distance = sample_distance(points, truth, size, seed=seed)
@@ -301,9 +295,6 @@ def compare_tables(
         real: Real records.
         seed: Seed of the floor's draws, and of the selection among more than 100 columns.
 
-    Returns:
-        A `TableComparison`, with a `ColumnScore` for each column and a `PairScore` for each pair.
-
     Raises:
         PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
             are vectors.
@@ -354,8 +345,7 @@ def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None
 
 def _levels(synthetic: Codes, real: Codes, size: int) -> _Levels:
     """Rank the codes that occur by their frequency in the real table; the last level is the rest."""
-    synthetic_counts = np.bincount(synthetic, minlength=size)
-    real_counts = np.bincount(real, minlength=size)
+    synthetic_counts, real_counts = (np.bincount(x, minlength=size) for x in (synthetic, real))
     present = np.flatnonzero(synthetic_counts + real_counts)
     order = present[np.argsort(-real_counts[present], kind="stable")]
     ranks = np.minimum(np.arange(len(order)), _MAX_LEVELS - 1)
@@ -417,7 +407,8 @@ class NumberScore:
         quantiles: Quantiles at the levels 1, 5, 25, 50, 75, 95 and 99 %.
         mean: Mean of the values that are not missing.
         std: Standard deviation of the values that are not missing.
-        tails: Shares below the real 1 % quantile and above the real 99 % quantile.
+        tails: Shares below the real 1 % quantile and above the real 99 % quantile; both are about .01
+            if tails agree.
         missing: Share of missing values.
     """
 

@@ -34,8 +34,6 @@ References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -235,7 +233,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
+    def of(cls, estimate: float, variance: float, least: float, most: float) -> Self:
         """Return the interval of a normal estimate, clipped to the range from `least` to `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
         return cls(*np.clip([estimate, estimate - half, estimate + half], least, most).tolist())
@@ -274,7 +272,7 @@ class Estimate:
         )
 
     @classmethod
-    def weighted(cls, weights: Sequence[float], parts: Sequence[Estimate]) -> Self:
+    def weighted(cls, weights: Sequence[float], parts: Sequence[Self]) -> Self:
         """Return the weighted mean of independent estimates of the same quantities."""
         normalized = np.array(weights) / np.sum(weights)
         mean = sum(w * part.mean for w, part in zip(normalized, parts, strict=True))

@@ -215,8 +215,7 @@ def check_correlation(
 ) -> ValueCheck | None:
     """Estimate Pearson's correlation of two columns; None if one is constant.
 
-    Means and variances are estimated from all reports about a column, and the mean product from the
-    reports that answer one of the `pairs` of questions.
+    Means and variances are estimated from all reports about a column, products from those about a pair.
     """
     first_values, second_values = (samples[question].values for question in pairs[0])
     present = ~np.isnan(first_values) & ~np.isnan(second_values)
@@ -242,10 +241,7 @@ def check_correlation(
 def _standardized(
     reports: CodeReports, samples: ByQuestion
 ) -> tuple[dict[int, NumberSample], float]:
-    """Standardize samples by the reports' mean and variance, and return the latter's relative error².
-
-    The relative error² is the variance of the estimated variance over its square.
-    """
+    """Standardize samples by the reports' mean and variance; return the variance's relative error²."""
     values = next(iter(samples.values())).values
     center, width = float(np.nanmean(values)), float(np.nanstd(values))
 
@@ -291,13 +287,13 @@ def pooled(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def delta_method(
-    f: Callable[[Array], float], means: Array, covariance: Array
+    f: Callable[[Array], float], mean: Array, covariance: Array
 ) -> tuple[float, float]:
     """Return f of estimated means, and its variance by the delta method with central differences."""
     size = 1e-4
-    steps = size * np.eye(len(means))
-    slope = np.array([(f(means + step) - f(means - step)) / (2 * size) for step in steps])
-    return f(means), float(slope @ covariance @ slope)
+    steps = size * np.eye(len(mean))
+    slope = np.array([(f(mean + step) - f(mean - step)) / (2 * size) for step in steps])
+    return f(mean), float(slope @ covariance @ slope)
 
 
 def _ratio(sums: Array) -> float:

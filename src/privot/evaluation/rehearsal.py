@@ -29,11 +29,9 @@ References:
     Imhof, *Computing the distribution of quadratic forms in normal variables* (1961).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -86,7 +84,7 @@ class Residual:
         return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
-    def of(cls, by_reports: Estimate, shares: Array) -> Residual:
+    def of(cls, by_reports: Estimate, shares: Array) -> Self:
         """Compare the model's shares with estimates that have covariances, or only variances."""
         gap, spread = by_reports.mean - shares, by_reports.spread
         square = float(gap @ gap)
@@ -96,11 +94,9 @@ class Residual:
         return cls(square, float(np.trace(spread)), float((spread**2).sum()), trace3)
 
     @classmethod
-    def mean(cls, several: Sequence[Residual]) -> Residual:
-        """Return the mean of independent residuals.
-
-        Up to a factor, tr Sᵏ is the k-th cumulant of the square, so it adds up over residuals.
-        """
+    def mean(cls, several: Sequence[Self]) -> Self:
+        """Return the mean of independent residuals."""
+        # Up to a factor, tr Sᵏ is the k-th cumulant of the square, so it adds up over residuals.
         means = np.mean([astuple(residual) for residual in several], axis=0)
         square, noise, trace2, trace3 = means.tolist()
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)

@@ -161,8 +161,7 @@ def evaluate(
         seed: Seed of sampling, of subsamples and of folds.
 
     Returns:
-        An `Evaluation`: `comparison` has the scores of every column and pair, `prediction` and `label`
-        those of classifiers, and `verdict` the findings in words.
+        An `Evaluation`; its `verdict` has findings in words.
 
     Raises:
         PrivotError: if a table has no schema or does not fit it, or the target cannot be predicted.
@@ -207,8 +206,7 @@ def compare(
         seed: Seed of subsamples and floors.
 
     Returns:
-        A `Comparison`: scores in `table`, `vectors`, `images`, `numbers` and `correlations`, their means
-        in `summary`, and findings in words in `verdict`.
+        A `Comparison`; its `summary` has mean scores, and its `verdict` findings in words.
 
     Raises:
         PrivotError: if the tables do not fit the schema, or have fewer than 4 records.

@@ -34,8 +34,6 @@ Privacy review: results are functions of public numbers, of fresh noise, and of 
 drawn and shown, so they are as private as the prior. A table of private records must not be a prior.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

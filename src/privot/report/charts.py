@@ -10,8 +10,6 @@
   hide the shape.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +41,6 @@ _CELL, _LETTER, _GAP, _COLOR_BARS = 40.0, 7.2, 6.0, 70.0
 _TURN, _TURNED_HEIGHT = 48, 0.78  # of turned labels: degrees, height relative to length
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
 _STRONG = 0.62  # opacity above which numbers are white
-_CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
 # Points below a histogram's axis: ticks of one table and of a second, intervals, labels, total height.
 _TICKS, _MORE_TICKS, _INTERVALS, _BASELINE, _ROOM = 3.0, 12.0, 16.0, 36.0, 42.0
 _LINE = 16.0  # height of another line of text, in points
@@ -185,8 +182,8 @@ def draw_heat_map(
         _draw_tile(canvas, cell, opacity)
         if len(shown) <= _MAX_NUMBERS:
             text = f"{cell.value:.2f}".removeprefix("0")
-            style = {"size": 10.5, "color": "white" if opacity > _STRONG else INK} | _CENTER
-            canvas.write(cell.column + 0.5, cell.row + 0.5, text, **style)
+            style = {"size": 10.5, "color": "white" if opacity > _STRONG else INK, "ha": "center"}
+            canvas.write(cell.column + 0.5, cell.row + 0.5, text, **style, va="center_baseline")
     _draw_color_bars(canvas, len(shown), largest)
     return canvas.figure
 
@@ -294,7 +291,7 @@ def draw_histogram(
 
 def _describe_outside(schema: Schema, name: str, tables: Sequence[Array], edges: Array) -> str:
     """Return words about values outside the edges, with their share and range; "" without any."""
-    outside = [((values < edges[0]) | (values > edges[-1])).mean() for values in tables]
+    outside = (((values < edges[0]) | (values > edges[-1])).mean() for values in tables)
     share = max(map(float, outside))
     if share == 0:
         return ""

@@ -3,8 +3,6 @@
 Every file of a simulated campaign (page, picture, tables, numbers) is marked as SIMULATED.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -37,11 +35,11 @@ from privot.report.panels import (
     draw_image_panels,
     grid_axes,
     limits_of,
-    mosaic,
     new_figure,
     present_points,
     reported_images,
     save_png,
+    show_images,
     styled,
     unit_images,
     write_page,
@@ -132,9 +130,7 @@ def _panels(
 
 def _draw_images(images: np.ndarray, axis: Axes) -> None:
     axis.set_axis_off()
-    shown = images[..., 0] if images.shape[3:] == (1,) else images
-    sheet = (mosaic(shown.clip(-1, 1), round(_IMAGES**0.5)) + 1) / 2
-    axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    show_images(axis, images, round(_IMAGES**0.5), paper=1.0)
 
 
 def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axes) -> None:
@@ -229,7 +225,7 @@ def write_results(
     template: str,
     picture: tuple[str, Figure],
     model: LocalModel,
-    metrics: DataclassInstance,
+    metrics: "DataclassInstance",
     fields: dict[str, Any],
 ) -> None:
     """Write a demo's folder: page, picture (file name and figure), `metrics.json` and model."""

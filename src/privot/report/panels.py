@@ -1,7 +1,5 @@
 """Style of figures and pages, and dark figures of images or maps side by side."""
 
-from __future__ import annotations
-
 import base64
 import io
 import math
@@ -216,12 +214,15 @@ def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
         figure, axes = dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
         for axis, panel in zip(axes, panels, strict=True):
             columns = panel.across or across
-            shown = (panel.images[: columns**2] / panel.limit).clip(-1, 1)
-            if shown.shape[3:] == (1,):
-                shown = shown[..., 0]
-            sheet = (mosaic(shown, columns, _PAPER) + 1) / 2
-            axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            show_images(axis, panel.images[: columns**2] / panel.limit, columns, _PAPER)
     return figure
+
+
+def show_images(axis: Axes, images: np.ndarray, columns: int, paper: float) -> None:
+    """Show images (n, h, w[, c]) in unit pixels, `columns` in a row, on gray `paper`."""
+    shown = images[..., 0] if images.shape[3:] == (1,) else images
+    sheet = (mosaic(shown.clip(-1, 1), columns, paper) + 1) / 2
+    axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
 
 
 def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:

@@ -6,8 +6,6 @@ The evaluation shows shares and quantiles of real records, and is **not private*
 from the release, and is as private as the release.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
