@@ -403,7 +403,10 @@ class Prio3:
         query_rands = self._expand(Usage.QUERY_RANDOMNESS, verify_key, nonce, self.proofs)
         vectors = (self._proofs(server, input_share), query_rands, self._joint_rands(seed))
         by_proof = zip(*(np.split(vector, self.proofs) for vector in vectors), strict=True)
-        verifiers = [self.circuit.query(measurement, *rands, self.shares) for rands in by_proof]
+        verifiers = [
+            self.circuit.query(measurement, proof, query_rand, joint_rand, self.shares)
+            for proof, query_rand, joint_rand in by_proof
+        ]
         encoded_verifiers = self.circuit.field.encode(np.concatenate(verifiers))
         return (measurement, seed), encoded_verifiers + parts[server]
 

@@ -40,7 +40,7 @@ from privot.privacy import ApproximateDP, DistributedDP
 from privot.privacy.ledger import Ledger
 from privot.schema import Schema
 
-_RULES: dict[str, type[SumRule]] = {each.where: each for each in (SumRule, Encoder)}
+_RULES: dict[str, type[SumRule]] = {kind.where: kind for kind in (SumRule, Encoder)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class SumRelease(Sums):
         >>> encoder, sums = Encoder.calibrate(schema), np.zeros(10, np.int64)
         >>> release = SumRelease(encoder, {"monday": 1200}, sums)
         >>> merged = release.merge(SumRelease(encoder, {"tuesday": 1100}, sums))
-        >>> len(merged), [round((each.stddev / encoder.stddev) ** 2) for each in (release, merged)]
+        >>> len(merged), [round((part.stddev / encoder.stddev) ** 2) for part in (release, merged)]
         (2300, [2, 4])
     """
 
@@ -194,7 +194,7 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ROLES]
         >>> shares = zip(*encoder.encode_table({"old": [True] * 100, "sick": [False] * 100}))
-        >>> _ = [server.accept(*mine) for server, mine in zip(servers, shares)]
+        >>> _ = [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         >>> ids = servers[0].ids() & servers[1].ids()
         >>> len(open_sums(*(server.release(ids) for server in servers)))
         100

@@ -122,10 +122,10 @@ class Server:
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ("leader", "helper")]
         >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}))
-        >>> [server.accept(*mine) for server, mine in zip(servers, shares)]
+        >>> [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         [100, 100]
-        >>> both = servers[0].ids() & servers[1].ids()
-        >>> len(both), [server.release(both).suffix for server in servers]
+        >>> ids = servers[0].ids() & servers[1].ids()
+        >>> len(ids), [server.release(ids).suffix for server in servers]
         (100, ['.json', '.json'])
     """
 
@@ -213,9 +213,9 @@ class Server:
         """Return seed and share of a report's verifier; None without proofs, or for invalid shares."""
         if self.encoder.proofs:
             prio3, server = self.encoder.prio3, ROLES.index(self.role)
-            public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
+            public, private = body[: prio3.public_share_size], body[prio3.public_share_size :]
             with suppress(InvalidReportError):
-                (_, seed), share = prio3.prep_init(key, server, report_id, public, mine)
+                (_, seed), share = prio3.prep_init(key, server, report_id, public, private)
                 return seed, share
         return None
 
@@ -267,12 +267,13 @@ class Server:
             if file.read(len(head)) != head or (proofs.stat().st_size - len(head)) % size:
                 raise PrivotError(f"{proofs} does not hold proofs of the {other}: copy it again")
             for row in iter(lambda: file.read(size), b""):
-                report_id, theirs = row[:NONCE_SIZE], row[NONCE_SIZE:]
+                report_id, received = row[:NONCE_SIZE], row[NONCE_SIZE:]
                 query = "SELECT seed, share FROM prepared WHERE id = ?"
-                if found := database.execute(query, (report_id,)).fetchone():
-                    shares = (theirs, found[1]) if other == "leader" else (found[1], theirs)
+                if prepared := database.execute(query, (report_id,)).fetchone():
+                    seed, stored = prepared
+                    shares = (received, stored) if other == "leader" else (stored, received)
                     with suppress(InvalidReportError):
-                        prio3.check_seed(found[0], prio3.prep_shares_to_prep(shares))
+                        prio3.check_seed(seed, prio3.prep_shares_to_prep(shares))
                         database.execute("UPDATE prepared SET valid = 1 WHERE id = ?", (report_id,))
             (count,) = database.execute(f"SELECT COUNT(*) FROM shares {_VALID}").fetchone()
         return int(count)

@@ -11,13 +11,13 @@ No model is used, and nothing is assumed about the population. Terms of this pac
 
 `CodeReports` orders reports by source, and `estimate` estimates means of functions of the cell.
 
-A report is a set S of some of K cells: it contains the true cell with probability p, and any given other
-cell with probability q. So for any function g of the cell
+A report is a set S of some of K cells: it contains the true cell v with probability p, and any given
+other cell with probability q. So for any function g of the cell
 
-$$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
+$$ h(S) = \frac{\sum_{u ∈ S} g(u) − q \sum_u g(u)}{p − q} , \qquad E[h(S) | v] = g(v) . $$
 
-because $P(v ∈ S) = q + (p − q) P(v \text{ is the true cell})$. The mean of h over people is an unbiased
-estimate of the population's mean of g; its covariance is that of h over people, divided by their number.
+The mean of h over people is therefore an unbiased estimate of the population's mean of g; its covariance
+is that of h over people, divided by their number.
 For mechanisms with a table of probabilities, h uses a left inverse of the table. Answers of one report
 to several questions are independent given the record, so the product of their h is unbiased for the
 product of their g.
@@ -85,7 +85,7 @@ class SetSource:
         return q * (1 - q) / (p - q) ** 2
 
     def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
+        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
         p, q = self.probabilities
         product = self.sets[rows] @ g
         sums: Array = product.toarray() if scipy.sparse.issparse(product) else product
@@ -108,7 +108,7 @@ class ProductSource:
         return float(np.prod([indicator.var() for indicator in self.indicators]))
 
     def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
+        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
         cells = self.indicators[0][self.answers[rows, 0]]
         if len(self.questions) == 2:
             second = self.indicators[1][self.answers[rows, 1]]
@@ -132,7 +132,7 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) code of each atom of the column, or of each place of a model
+    codes: Codes  # (a,) code of each atom of the column, or of each of a model's `Places`
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 

@@ -40,7 +40,8 @@ difference is the same for real people as for people sampled from the model.
 
 **Retained share.** In the rehearsal the model is the population. Let A be the performance, on its
 people, of a classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$
-that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The share is
+that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The loss of
+performance is taken as proportional to the squared error, so the share is
 
 $$ 1 − g^2 \frac{A − A′}{A − A_0} . $$
 
@@ -102,7 +103,7 @@ from privot.schema.domains import Array
 # Rows of the moments (7, G): means of s f, s κ, s², s, f, f² and κ, in the symbols of the module.
 SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = range(7)
 _NUM_TRAINED, _NUM_TESTED = 20_000, 50_000  # sampled rows for training, and for testing
-_MAX_CLASSES = 12
+_MAX_CLASSES = 12  # of categories, that are compared with the rest
 _MAX_CORRELATION = 0.95  # above, d is extrapolated linearly, which keeps its uncertainty visible
 _MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
 
@@ -338,13 +339,7 @@ class CrossFit:
 
 
 def cross_fitted_performance(
-    real: CrossFit,
-    rehearsed: CrossFit,
-    whole: LocalModel,
-    people: pa.Table,
-    target: str,
-    *,
-    seed: int,
+    real: CrossFit, rehearsed: CrossFit, whole: LocalModel, people: pa.Table, target: str, seed: int
 ) -> Interval:
     """Estimate the performance on people of a classifier, or regression, of synthetic records.
 
@@ -423,7 +418,7 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
     moments = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
         explained = partial(_explained, known_part)
-        return [_Shape(explained, float(exact[0]) - explained(moments))]
+        return [_Shape(explained, float(exact[0]) - explained(moments.ravel()))]
     d, c_normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
     is_clear = abs(d) > _MIN_DISTANCE  # otherwise c = Φ⁻¹(AUC)/d is not determined
     quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
@@ -432,16 +427,17 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
 
 
 def _explained(known_part: Array, moments: Array) -> float:
-    """Return R² by the moments of a number."""
-    m = moments.reshape(7, -1)[:, 0]
-    known = max(m[KNOWN], 1e-6)
-    square = m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + known_part[0] * m[SCORE_SQUARE]
-    variance = m[TARGET_SQUARE] / known - (m[TARGET] / known) ** 2
-    return float(1 - square / known / max(variance, 1e-9))
+    """Return R² by the moments (7,) of a number."""
+    known = max(moments[KNOWN], 1e-6)
+    error = (
+        moments[TARGET_SQUARE] - 2 * moments[SCORE_TARGET] + known_part[0] * moments[SCORE_SQUARE]
+    )
+    variance = moments[TARGET_SQUARE] / known - (moments[TARGET] / known) ** 2
+    return float(1 - error / known / max(variance, 1e-9))
 
 
 def _normal_performance(known_part: Array, c: Array, moments: Array) -> float:
-    """Return Φ⁻¹ of the AUC by the moments; of several classes, of their weighted mean AUC."""
+    """Return Φ⁻¹ of the AUC by the moments; for several classes, of their weighted mean AUC."""
     table = moments.reshape(7, len(c))
     quantiles = c * _separation(table, known_part)
     if len(quantiles) == 1:

@@ -155,7 +155,7 @@ def promises_at(
         PrivotError: if a number does not suit a place of trust, or no place of trust needs it.
 
     Examples:
-        >>> [str(each) for each in promises_at([1.0], 1000, where=["local", "central"])]
+        >>> [str(promise) for promise in promises_at([1.0], 1000, where=["local", "central"])]
         ['ε = 1, local', 'ε = 1, δ = 1e-05, central, at least 1,000 people']
     """
     people, _ = require_counts(people, 1)

@@ -252,25 +252,36 @@ def write_rehearsal(
     model, records, rehearsals = campaign.model, campaign.people, campaign.rehearsals
     figure = stamped(plot(model, records.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in SIMULATED_FILES]
-    page, picture, numbers, with_noise, without_noise = paths
-    settings = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
+    *stamped_paths, with_noise, without_noise = paths
+    settings = {"epsilon": epsilon, "people": people, "rehearsals": rehearsals}
     kinds = ("predicted", "low", "high", "without_noise")
     errors = {kind: getattr(campaign, kind) for kind in kinds}
     names = {key: name for key, name in ERROR_NAMES.items() if key in campaign.predicted}
     fields = {
-        "figure": data_uri(figure, dpi=130),
         "rows": [(name, *(errors[kind][key] for kind in kinds)) for key, name in names.items()],
         "unit": model.schema.unit,
         "guarantee": str(model.guarantee),
     }
-    write_page(page, "simulated.html", settings | fields)
-    save_png(figure, picture, dpi=130)
-    _write_json(numbers, settings | errors)
+    _write_stamped(stamped_paths, "simulated.html", figure, settings | fields, settings | errors)
     rows = min(_ROWS, people)
     tables = {with_noise: model.sample(rows, seed=0), without_noise: records.slice(0, rows)}
     for path, table in tables.items():
         write_table(table.append_column(STAMP, [[STAMP] * table.num_rows]), path)
     return paths
+
+
+def _write_stamped(
+    paths: Sequence[Path],
+    template: str,
+    figure: Figure,
+    fields: dict[str, Any],
+    numbers: dict[str, Any],
+) -> None:
+    """Write page, picture and numbers of a simulation, marked as SIMULATED."""
+    page, picture, json_file = paths
+    write_page(page, template, fields | {"stamp": STAMP, "figure": data_uri(figure, dpi=130)})
+    save_png(figure, picture, dpi=130)
+    _write_json(json_file, {"stamp": STAMP} | numbers)
 
 
 def _write_json(path: Path, fields: dict[str, Any]) -> None:
@@ -303,18 +314,9 @@ def draw_trust(plan: TrustPlan) -> Figure:
 def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     """Write page, picture and numbers of a comparison of places of trust; return their paths."""
     figure, paths = draw_trust(plan), [folder / name for name in TRUST_FILES]
-    page, picture, numbers = paths
-    fields = {
-        "stamp": STAMP,
-        "figure": data_uri(figure, dpi=130),
-        "plan": plan,
-        "name": ERROR_NAMES[plan.measure],
-        "trusted": TRUSTED,
-        "servers": SERVERS,
-    }
-    write_page(page, "trust.html", fields)
-    save_png(figure, picture, dpi=130)
-    _write_json(numbers, {"stamp": STAMP} | asdict(plan))
+    name = ERROR_NAMES[plan.measure]
+    fields = {"plan": plan, "name": name, "trusted": TRUSTED, "servers": SERVERS}
+    _write_stamped(paths, "trust.html", figure, fields, asdict(plan))
     return paths
 
 
