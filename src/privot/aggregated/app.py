@@ -83,8 +83,8 @@ class ServedShares(Server):
 class ShareCollector(Collector):
     """ASGI application that accepts the shares of one server; see `Collector` for its options."""
 
-    _at, _posts, _text = "", "/shares", "/encoder.json"
-    _types = ("application/octet-stream",)  # of other sites' pages only with their origin
+    _at, _posts, _text = "", "/shares", "/encoder.json"  # paths
+    _types = ("application/octet-stream",)  # browsers ask before pages of other sites post it
     _unstored: ClassVar = {key: (word, f"its report {why}") for key, (word, why) in REFUSED.items()}
     _failed_status = (409, 409)
 

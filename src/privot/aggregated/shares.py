@@ -81,7 +81,7 @@ Role = Literal["leader", "helper"]
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
 _CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
-_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
+_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40  # so that sums do not wrap around
 
 
 def expand(seed: bytes, length: int) -> Words:

@@ -14,9 +14,9 @@ records. So each distance is reported together with two references:
 density it is of order $n^{-1/d}$ or larger in d ≥ 3 dimensions (Dudley). Its floor is the distance
 between two disjoint samples of the real records; distance and floor are means over several subsamples.
 
-**Images** of N pixels in [−1, 1] are compared by $\sqrt N$ times the sliced W₂, which for two single
-images is their ℓ2 distance. Exact W₂ is not used, because in hundreds of dimensions its floor exceeds
-all differences of interest.
+**Images** of N pixels in [−1, 1] are compared by $\sqrt N$ times the sliced W₂, the root mean squared W₂
+of projections to random directions. For two single images, this is about their ℓ2 distance. Exact W₂ is
+not used, because in hundreds of dimensions its floor exceeds all differences of interest.
 
 **Columns** are compared by the total variation of their codes: the smallest share of records that would
 have to change for the two tables to agree. **Pairs** are compared by the total variation of joint codes,

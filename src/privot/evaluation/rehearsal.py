@@ -187,8 +187,8 @@ def rehearse(
     parts = []
     for number, part in enumerate(releases.parts):
         people = model.sample(max(round(share * len(part)), 1), seed=seed + number)
-        columns = list(part.randomizer.schema.table_columns)
-        parts.append(part.randomizer.privatize(people.select(columns)))
+        names = list(part.randomizer.schema.table_columns)
+        parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
     refitted = fit_again(model, simulated, seed)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes

@@ -144,7 +144,6 @@ class _Canvas:
 
 
 def draw_heat_map(
-    names: Sequence[str],
     diagonal: Mapping[str, float],
     below: Mapping[tuple[str, str], float],
     above: Mapping[tuple[str, str], float],
@@ -153,12 +152,12 @@ def draw_heat_map(
     """Draw the heat map of the columns with the largest errors, at most 30.
 
     Arguments:
-        names: Names of the columns, in order.
-        diagonal: Errors of single columns.
-        below: Errors of pairs, by pairs of names in the order of `names`.
+        diagonal: Errors of single columns, by their names.
+        below: Errors of pairs, by pairs of names in the order of `diagonal`.
         above: Dependence of the same pairs.
         words: Names of the three kinds of numbers, for tooltips: diagonal, below, above.
     """
+    names = list(diagonal)
     errors: dict[str, list[float]] = {name: [] for name in names}
     for (first, second), error in below.items():
         errors[first].append(error)
@@ -172,7 +171,7 @@ def draw_heat_map(
     for pair in below:
         if pair[0] in index and pair[1] in index:
             i, j = index[pair[0]], index[pair[1]]
-            name = " × ".join(shown[k] for k in sorted((i, j)))
+            name = " × ".join(pair)
             cells.append(_Cell(j, i, below[pair], f"{name}: {words[1]}", ERROR))
             cells.append(_Cell(i, j, above[pair], f"{name}: {words[2]}", PRIVATE))
     largest = max(*(cell.value for cell in cells), 1e-9)

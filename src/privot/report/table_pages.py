@@ -358,7 +358,7 @@ def _heat_map(
     words: tuple[str, str, str],
 ) -> Markup:
     """Return the heat map of the columns of `diagonal` as SVG, with a description."""
-    figure = draw_heat_map(list(diagonal), diagonal, below, above, words)
+    figure = draw_heat_map(diagonal, below, above, words)
     description = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
     return inline_svg(figure, description, min(1.25 * 72 * figure.get_figwidth(), 820))
 
