@@ -3,8 +3,8 @@
 Each of 60 000 simulated devices reports image and label together, with the whole ε, as one of thousands
 of public directions: a seed and an index, 12 bytes. Gaussian classes are fitted to the reports, and a
 classifier that is trained only on their samples recognizes held-out digits. `mechanism="gaussian"` runs
-the papers' version: Gaussian noise on each image (reduced by a norm bound and a low-pass filter), a
-randomized label, and a generator trained by entropic optimal transport.
+the papers' version (Reshetova, Chen, Özgür 2024): Gaussian noise on each image, reduced by a norm bound
+and a low-pass filter, a randomized label, and a generator trained by entropic optimal transport.
 
 The digits are simulated handwriting, or MNIST if a folder of data sets is given.
 

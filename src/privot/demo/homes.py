@@ -1,9 +1,9 @@
 """Demo of places: the distribution of 200 000 people's home towns, learned from reports at ε = 4.
 
-Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: the papers' Laplace noise,
-whose scale at ε = 4 is half the width of the country, and the most informative mechanism at the same ε.
-Each is fitted by its best estimator. `mechanism="laplace"` runs only the papers' version: Laplace noise,
-and a generator trained by entropic optimal transport.
+Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: Laplace noise, whose scale at
+ε = 4 is half the width of the country, and the most informative mechanism at the same ε. Each is fitted
+by its best estimator. `mechanism="laplace"` runs only the papers' version (Reshetova, Chen, Özgür 2024):
+Laplace noise, and a generator trained by entropic optimal transport.
 
 **People** (`draw_people`) are simulated: their home towns are drawn in proportion to population from
 5 383 populated places of the United Kingdom (© GeoNames, https://www.geonames.org, CC BY 4.0, derived by

@@ -1,7 +1,7 @@
 r"""Rehearsal and goodness of fit: a model's expected errors, and whether reports contradict it.
 
 **Rehearsal** (`rehearse`). Reports of people sampled from the model are simulated, and a second model is
-fitted to them with the same settings. This population is known, so the error e of the second model is
+fitted to them with the same settings. This population is known, so the ℓ2 error e of that model is
 computed without any real record. A model smooths, so its samples are easier to learn than real records,
 and e is slightly too small. The real reports correct this: with p̂ the unbiased estimates of a pair's
 shares (`estimates`), V their variances and m the model's shares,

@@ -1,7 +1,7 @@
 r"""Forecast the errors of a campaign by simulation, with noise and without, for each place of trust.
 
-A *place of trust* (`privot.schema.promise`) says who sees clean records, if anybody: `local` (nobody),
-`shuffled`, `aggregated` (two servers) or `central` (a curator).
+A *place of trust* (`privot.schema.promise`) says whom people must trust: nobody (`local`), a shuffler
+(`shuffled`), one of two servers (`aggregated`) or a curator (`central`).
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
 model or, without either, of a random population (`made_up`, `made_up_places`). The prior takes the place
@@ -290,7 +290,7 @@ def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> 
 
 
 def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
-    """Return a report's bytes, sealed if it is for a shuffler; None if devices cannot draw it."""
+    """Return the length of a report, sealed if it is shuffled; None if devices cannot draw it."""
     if randomizer.program is None:
         return None
 
@@ -315,7 +315,7 @@ def made_up_places(schema: Schema, seed: int) -> pa.Table:
 
 
 def _draw_occurrences(count: int, people: int, seed: int) -> Integers:
-    """Draw how often each of `count` rows occurs among people, alike for all places of trust."""
+    """Draw how often each of `count` rows occurs among people; equal seeds give equal draws."""
     rng = np.random.default_rng([seed, _STREAM_OF_PEOPLE])
     return rng.multinomial(people, np.full(count, 1 / count))
 
