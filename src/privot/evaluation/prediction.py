@@ -100,6 +100,7 @@ class Examples(NamedTuple):
 class _Task(NamedTuple):
     """Classification or regression of the target, with its measure of quality."""
 
+    learners: Mapping[str, Any]  # by name: a linear one, and then boosted trees
     predict: Callable[..., Array]  # (learner, inputs, answers, test inputs) → predictions for tests
     measure: Callable[[Array], float]  # score of the predictions for all real records
     name: str  # name of the measure
@@ -151,12 +152,13 @@ def predict_target(
     if is_number:
         learners = {"ridge regression": linear.Ridge(alpha=1.0)}
         learners["gradient boosting"] = ensemble.HistGradientBoostingRegressor(**trees)
-        task = _Task(regress, explained, "R²")
+        task = _Task(learners, regress, explained, "R²")
     else:
         learners = {"logistic regression": linear.LogisticRegression(max_iter=300)}
         learners["gradient boosting"] = ensemble.HistGradientBoostingClassifier(**trees)
-        task = _Task(classify, area, "AUC")
-    return _cross_validated(schema, target, tables, folds, learners, task)
+        task = _Task(learners, classify, area, "AUC")
+    scores = _score_learners(schema, tables, folds, task)
+    return Prediction(target, len(tables[0].answers), len(truth), scores, task.name)
 
 
 def _encode_both(
@@ -180,18 +182,13 @@ def _encode_both(
     return training, testing
 
 
-def _cross_validated(
-    schema: Schema,
-    target: str,
-    tables: tuple[Examples, Examples],
-    folds: Codes,
-    learners: Mapping[str, Any],
-    task: _Task,
-) -> Prediction:
-    """Score a linear learner and trees, trained on synthetic records and cross-validated on real."""
+def _score_learners(
+    schema: Schema, tables: tuple[Examples, Examples], folds: Codes, task: _Task
+) -> tuple[ClassifierScore, ...]:
+    """Score each learner, trained on synthetic records and cross-validated on real ones."""
     (synthetic_codes, synthetic_answers), (real_codes, real_answers) = tables
     scores = []
-    for (name, learner), inputs in zip(learners.items(), (one_hot, _as_numbers), strict=True):
+    for (name, learner), inputs in zip(task.learners.items(), (one_hot, _as_numbers), strict=True):
         x, real_x = inputs(schema, synthetic_codes), inputs(schema, real_codes)
         by_synthetic = task.predict(learner, x, synthetic_answers, real_x)
         by_real = np.empty_like(by_synthetic)
@@ -199,8 +196,7 @@ def _cross_validated(
             train, test = folds != fold, folds == fold
             by_real[test] = task.predict(learner, real_x[train], real_answers[train], real_x[test])
         scores.append(ClassifierScore(name, task.measure(by_synthetic), task.measure(by_real)))
-    sizes = len(synthetic_answers), len(real_answers)
-    return Prediction(target, *sizes, tuple(scores), task.name)
+    return tuple(scores)
 
 
 def label_column(schema: Schema) -> str | None:
