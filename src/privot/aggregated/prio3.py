@@ -282,10 +282,8 @@ class Pairs(Circuit):
         self.chunk = math.isqrt(width)
         self.degree = self.length + 1
         self._columns = np.triu_indices(width)[1]
-        self._rows = np.cumsum(
-            [0, *range(width, 1, -1)]
-        )  # indices of the diagonal, where rows start
-        self._blocks = np.cumsum([0, *sizes[:-1]])  # indices where blocks start
+        self._rows = np.cumsum([0, *range(width, 1, -1)])  # starts of rows: the diagonal
+        self._blocks = np.cumsum([0, *sizes[:-1]])  # starts of blocks
         self._scales = np.ones(1, object) if scales is None else scales.astype(object)
 
     def evaluate(
