@@ -37,7 +37,7 @@ def test_it_is_shown_as_what_it_found():
 
 
 def test_a_table_needs_its_schema():
-    with pytest.raises(PrivotError, match="dict is not drawn from here: give .* the schema"):
+    with pytest.raises(PrivotError, match="dict is not sampled here: give .* the schema"):
         privot.evaluate(REAL, REAL)
 
 
@@ -45,5 +45,5 @@ def test_draws_that_are_counted_are_not_made_here():
     class Counted(Learned):
         guarantee = fields = arrays = build = None
 
-    with pytest.raises(PrivotError, match="Counted is not drawn from here: give a table of its"):
+    with pytest.raises(PrivotError, match="Counted is not sampled here: give a table of its"):
         privot.evaluate(Counted(), REAL)

@@ -26,7 +26,7 @@ def texts(heat):
 
 
 def test_numbers_stand_where_their_columns_cross():
-    heat = draw_heat_map("abc", OWN, BELOW, ABOVE, WORDS)
+    heat = draw_heat_map(OWN, BELOW, ABOVE, WORDS)
     numbers = {(y - 0.5, x - 0.5): text for x, y, text in texts(heat) if text.startswith(".")}
     assert numbers == {
         (0, 0): ".01", (1, 1): ".02", (2, 2): ".03",
@@ -43,7 +43,7 @@ def test_numbers_stand_where_their_columns_cross():
 
 
 def test_only_the_largest_has_the_full_color():
-    heat = draw_heat_map("abc", OWN, BELOW, ABOVE, WORDS)
+    heat = draw_heat_map(OWN, BELOW, ABOVE, WORDS)
     strengths = sorted(strength for _, strength, _ in cells(heat).values())
     assert strengths[-1] == 1 > strengths[-2]
     assert strengths[0] > 0.1  # a hundredth of it is seen
@@ -57,7 +57,7 @@ def test_only_the_largest_has_the_full_color():
 def test_of_many_columns_the_worst_are_shown():
     names = [f"a column with a long name, number {i}" for i in range(40)]
     pairs = {(names[i], names[j]): 0.1 + 0.001 * i for j in range(40) for i in range(j)}
-    heat = draw_heat_map(names, dict.fromkeys(names, 0.0), pairs, pairs, WORDS)
+    heat = draw_heat_map(dict.fromkeys(names, 0.0), pairs, pairs, WORDS)
     assert len(cells(heat)) == MAX_PAIRED**2
     names = [text for *_, text in texts(heat) if text.startswith("a")]
     assert len(names) == 2 * MAX_PAIRED
@@ -69,7 +69,7 @@ def test_of_many_columns_the_worst_are_shown():
 def test_names_stand_as_they_are():
     names = ["$a$ & $b$", "<列>", "#c0304f 0.12345"]
     pairs = {(names[i], names[j]): 0.1 for j in range(3) for i in range(j)}
-    html = inline_svg(draw_heat_map(names, dict.fromkeys(names, 0.0), pairs, pairs, WORDS), "pairs")
+    html = inline_svg(draw_heat_map(dict.fromkeys(names, 0.0), pairs, pairs, WORDS), "pairs")
     assert html.count(">$a$ &amp; $b$</text>") == html.count(">&lt;列&gt;</text>") == 2
     assert html.count(">#c0304f 0.12345</text>") == 2
     assert "<title>$a$ &amp; $b$ × &lt;列&gt;: error 0.100</title>" in html

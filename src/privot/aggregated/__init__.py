@@ -1,10 +1,10 @@
-"""Sums of private records by two servers, of which one is honest; nobody sees a record.
+"""Noisy sums of private records by two servers, of which one is trusted, or by several curators.
 
-`Encoder` makes the shares on a device, each `Server` sums its shares of a batch with noise that is
-enough alone, `open_sums` adds up what both published, and `fit` learns from it. Noisy sums of several
-batches, and of several curators (`count`), merge. With `proofs=True` both
-servers verify that shares are some record's (`privot.aggregated.prio3`). Without proofs, clients are
-assumed honest, and a liar can falsify sums.
+A device splits its record into two shares (`Encoder`), each of which reveals nothing by itself. Each
+`Server` adds up its shares of a batch with enough noise for the promise, `open_sums` adds the servers'
+sums, and `fit` learns from the result. Sums of several batches merge, and so do those of several
+curators (`count`). With `proofs=True` the servers verify that shares are those of some record
+(`privot.aggregated.prio3`); without proofs, a dishonest client can falsify sums.
 """
 
 from privot.core.errors import naming_extra

@@ -1,25 +1,23 @@
-"""Shares over HTTP: one of the two servers is a collector that seals nothing.
+"""HTTP interface of one of the two servers, which accepts and stores shares.
 
-`POST /shares` takes `application/octet-stream`: one share, or several one after another, of the length
-that the encoder's shares have for this server. `GET /encoder.json` gives the encoder, byte for byte.
-`/healthz`, `/metrics` and the form of answers are those of `privot.collector.app`:
+`POST /shares` takes `application/octet-stream`: one share, or several concatenated shares, of the length
+that shares for this server have. `GET /encoder.json` returns the file of the encoder. `/healthz`,
+`/metrics` and the form of answers are those of `privot.collector.app`:
 
 - 200: all shares are stored. The same bytes again get the same answer.
-- 409: those in `failed` are not. Under the id of one are other bytes (`other`), or its report was
-  opened, and is counted already (`opened`).
-- 400: nothing is stored. The bytes are no whole shares of this encoder, or are the other server's.
+- 409: the shares in `failed` are not stored: another share has the same id (`other`), or the report was
+  opened before, and is counted (`opened`).
+- 400: nothing is stored. The bytes are no whole shares of this encoder, or are for the other server.
 - 429, 503: nothing is stored. Send the same bytes again later.
 
 A device deletes its two shares once **both** servers have answered 200, or `opened`.
 
-**Privacy review.** A server sees the sender's address and the time beside a share, which is noise by
-itself: it learns who takes part, and nothing else of the record. It stores neither of the two; its
-database has shares and ids in the order of arrival until they are opened. No share, id or address is
+**Privacy review.** A server sees a share, which is noise by itself, with the sender's address and the
+time: it learns who takes part, and nothing else about the record. It stores neither address nor time;
+its database has shares and ids in the order of arrival until they are opened. No share, id or address is
 logged or answered. Counts reveal the number of participants. **Both connections of a device together
 carry its record**: each needs TLS, and no proxy that ends TLS may serve both.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +34,7 @@ from privot.wire.report import WireError
 
 
 class ServedShares(Server):
-    """Server with what a collector uses of a campaign and of a store; it logs errors of the database."""
+    """Server with the interfaces of a collector's `Campaign` and `Store`; it logs database errors."""
 
     signature = None
 
@@ -66,14 +64,14 @@ class ServedShares(Server):
     def append(self, records: Records) -> Statuses:
         """See `Store`."""
         try:
-            return np.array(self.store([each.tobytes() for each in records]), np.uint8)
-        except PrivotError as error:  # of the database: its message has nothing that was sent
+            return np.array(self.store([share.tobytes() for share in records]), np.uint8)
+        except PrivotError as error:  # a database error: its message has no part of a share
             self._log(str(error))
             raise StoreStopped("shares cannot be stored now: send them again later") from None
 
     @property
     def count(self) -> int:
-        """Number of shares that are stored and not opened, verified or not."""
+        """Number of shares that are stored and not opened, whether verified or not."""
         with self._open() as database:
             return int(database.execute("SELECT COUNT(*) FROM shares").fetchone()[0])
 
@@ -83,10 +81,10 @@ class ServedShares(Server):
 
 
 class ShareCollector(Collector):
-    """ASGI application that accepts the shares of one server; its options are those of `Collector`."""
+    """ASGI application that accepts the shares of one server; see `Collector` for its options."""
 
     _root_path, _post_path, _text_path = "", "/shares", "/encoder.json"
-    _types = ("application/octet-stream",)  # of other sites' pages only with their origin
+    _types = ("application/octet-stream",)  # browsers ask before pages of other sites post it
     _unstored: ClassVar = {key: (word, f"its report {why}") for key, (word, why) in REFUSED.items()}
     _failed_status = (409, 409)
 

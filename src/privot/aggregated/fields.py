@@ -1,19 +1,19 @@
-r"""The preliminaries of Prio3: prime fields, and TurboSHAKE128, from which their elements are drawn.
+r"""Prime fields, and the hash function TurboSHAKE128 that draws their elements, for Prio3.
 
-**Fields** (section 6.1 of draft-irtf-cfrg-vdaf-08) have roots of unity of orders that are high powers of
-two, so that polynomials are interpolated by fast transforms. Vectors are arrays of Python's integers.
+**Fields** (section 6.1 of draft-irtf-cfrg-vdaf-08, to which numbers in parentheses refer) have roots of
+unity of orders that are high powers of two, so that polynomials are interpolated by fast transforms.
+Vectors are arrays of Python's integers.
 
-**TurboSHAKE128** (RFC 9861) is a sponge with a rate of 168 bytes: blocks of the padded message are added
-to the first 21 of 25 words of the state, and the permutation Keccak-p[1600], here its last 12 rounds,
-follows each; the output is read from the same words. SHAKE128 differs by its 24 rounds and its suffix,
-which is how tests compare both with `hashlib`. No branch and no address depends on the message, so time
-depends on its length alone.
+**TurboSHAKE128** (RFC 9861) is a sponge with a rate of 168 bytes. Each block of the padded message is
+added to the first 21 of 25 words of the state, and the state is permuted by the last 12 rounds of
+Keccak-p[1600]; the output is read from the same 21 words. SHAKE128 differs by its 24 rounds and its
+suffix, so tests compare the code with `hashlib`. No branch and no memory address depends on the message,
+so the time depends on its length alone.
 
 References:
     Viguier, Wong, Van Assche, Dang, Daemen, RFC 9861, *KangarooTwelve and TurboSHAKE* (2025).
+    NIST, FIPS 202, *SHA-3 standard* (2015), for the permutation.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,8 +27,8 @@ from privot.core.errors import PrivotError
 
 Elements = NDArray[np.object_]  # Python's integers, in [0, p)
 
-_RATE, _ROUNDS = 168, 24
-# Along the cycle in which lanes move: the lane that each moves to, and its rotation.
+_RATE, _ROUNDS = 168, 24  # bytes of a block, rounds of the whole permutation
+# The steps ρ and π move words in one cycle: the word that each moves to, and its rotation in bits.
 _LANES = np.array(
     [10, 7, 11, 17, 18, 3, 5, 16, 8, 21, 24, 4, 15, 23, 19, 13, 12, 2, 20, 14, 22, 9, 6, 1]
 )
@@ -52,12 +52,7 @@ _ONE, _WORD = np.uint64(1), np.uint64(64)
 
 
 def turboshake128(message: bytes, length: int, domain: int = 1) -> bytes:
-    """Return the first bytes of the output for a message and a domain separation byte.
-
-    Arguments:
-        message: Any bytes.
-        length: Number of bytes of output.
-        domain: Domain separation byte, 1 to 127.
+    """Return `length` bytes of output for a message and a domain separation byte, from 1 to 127.
 
     Examples:
         >>> turboshake128(b"", 16, domain=0x1F).hex()
@@ -77,44 +72,44 @@ def _sponge(message: bytes, length: int, domain: int, rounds: int) -> bytes:
 
 @compiled
 def _run(blocks, output, first):  # type: ignore[no-untyped-def]  # compiled for words
-    """Absorb blocks (n, 21) and fill the output (m, 21), by rounds from the number `first` on."""
-    state, five = np.zeros(25, np.uint64), np.empty(5, np.uint64)
+    """Absorb blocks (n, 21) and fill the output (m, 21), with rounds `first`, …, 23."""
+    state, row = np.zeros(25, np.uint64), np.empty(5, np.uint64)
     for k in range(len(blocks)):
         for i in range(21):
             state[i] ^= blocks[k, i]
-        _permute(state, five, first)
+        _permute(state, row, first)
     for k in range(len(output)):
         if k > 0:
-            _permute(state, five, first)
+            _permute(state, row, first)
         output[k] = state[:21]
 
 
 @compiled_part
-def _permute(state, five, first):  # type: ignore[no-untyped-def]  # compiled for words
-    """Apply Keccak-p[1600] to the 25 words of a state; `five` is room for a row of it."""
+def _permute(state, row, first):  # type: ignore[no-untyped-def]  # compiled for words
+    """Apply rounds of Keccak-p[1600] to the 25 words of a state; `row` is scratch memory (5,)."""
     for number in range(first, _ROUNDS):
+        for x in range(5):  # θ
+            row[x] = state[x] ^ state[x + 5] ^ state[x + 10] ^ state[x + 15] ^ state[x + 20]
         for x in range(5):
-            five[x] = state[x] ^ state[x + 5] ^ state[x + 10] ^ state[x + 15] ^ state[x + 20]
-        for x in range(5):
-            after = five[(x + 1) % 5]
-            parity = five[(x + 4) % 5] ^ (after << _ONE | after >> (_WORD - _ONE))
+            after = row[(x + 1) % 5]
+            parity = row[(x + 4) % 5] ^ (after << _ONE | after >> (_WORD - _ONE))
             for y in range(0, 25, 5):
                 state[x + y] ^= parity
         moved = state[1]
-        for i in range(24):
+        for i in range(24):  # ρ and π
             lane, turn = _LANES[i], _TURNS[i]
-            here = state[lane]
+            replaced = state[lane]
             state[lane] = moved << turn | moved >> (_WORD - turn)
-            moved = here
-        for y in range(0, 25, 5):
-            five[:] = state[y : y + 5]
+            moved = replaced
+        for y in range(0, 25, 5):  # χ
+            row[:] = state[y : y + 5]
             for x in range(5):
-                state[x + y] = five[x] ^ (~five[(x + 1) % 5] & five[(x + 2) % 5])
-        state[0] ^= _CONSTANTS[number]
+                state[x + y] = row[x] ^ (~row[(x + 1) % 5] & row[(x + 2) % 5])
+        state[0] ^= _CONSTANTS[number]  # ι
 
 
 class InvalidReportError(PrivotError):
-    """A report that is not valid, or that was changed on its way: it is to be left out."""
+    """Error for a report that is invalid, or was changed in transit, and must be left out."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +119,8 @@ class Field:
     Arguments:
         modulus: The prime p.
         generator: An element of order `2^log_order`.
-        log_order: Binary logarithm of its order.
-        size: Bytes of an element.
+        log_order: Binary logarithm of the generator's order.
+        size: Number of bytes of an encoded element.
     """
 
     modulus: int
@@ -135,7 +130,7 @@ class Field:
 
     def encode(self, vector: Elements) -> bytes:
         """Return elements as little-endian bytes."""
-        return b"".join([each.to_bytes(self.size, "little") for each in vector])
+        return b"".join([element.to_bytes(self.size, "little") for element in vector])
 
     def decode(self, encoded: bytes) -> Elements:
         """Return the elements (n,) of little-endian bytes.
@@ -155,32 +150,35 @@ class Field:
         return words[:, 0] if self.size == 8 else words[:, 0] + (words[:, 1] << 64)
 
     def expand(self, seed: bytes, tag: bytes, binder: bytes, length: int) -> Elements:
-        """Draw elements (n,) from TurboSHAKE128, uniform by rejection (6.2)."""
-        message, wanted = bytes([len(tag)]) + tag + seed + binder, length
+        """Draw uniform elements (length,) from TurboSHAKE128 by rejection sampling (6.2).
+
+        They depend on a secret seed, a domain separation tag, and public bytes (the binder).
+        """
+        message, num_drawn = bytes([len(tag)]) + tag + seed + binder, length
         while True:
-            drawn = self._numbers(turboshake128(message, wanted * self.size))
+            drawn = self._numbers(turboshake128(message, num_drawn * self.size))
             drawn = drawn[drawn < self.modulus]
             if len(drawn) >= length:
                 return drawn[:length]
-            wanted += length - len(drawn)
+            num_drawn += length - len(drawn)
 
     def root(self, order: int) -> int:
-        """Return the root of unity α of an order that is a power of two."""
+        """Return a primitive root of unity α of an order P that is a power of two."""
         return pow(self.generator, (1 << self.log_order) // order, self.modulus)
 
     def inverse(self, number: int) -> int:
-        """Return 1/a."""
+        """Return the multiplicative inverse of a number."""
         return pow(number, -1, self.modulus)
 
     def powers(self, base: int, count: int) -> Elements:
-        """Return (1, a, …, a^(count − 1))."""
+        """Return the powers (1, b, …, b^(count − 1)) of a base b."""
         steps = accumulate(repeat(base, count - 1), lambda x, y: x * y % self.modulus, initial=1)
         return np.array([*steps], object)
 
     def transform(self, vectors: Elements, root: int) -> Elements:
-        """Return polynomials with these coefficients (P, …) at α^0, …, α^(P − 1) (P, …)."""
+        """Evaluate polynomials with coefficients (P, …) at the powers α^0, …, α^(P − 1) of a root α."""
         values = vectors.reshape(len(vectors), -1)
-        while half := len(values) // 2:  # Stockham's: results come in their order
+        while half := len(values) // 2:  # Stockham's transform: results are in natural order
             low, high = values[:half], values[half:]
             odd = (low - high) * _powers(self, root, half)[:, None]
             values = (np.stack([low + high, odd], axis=1) % self.modulus).reshape(half, -1)
@@ -188,7 +186,7 @@ class Field:
         return values.reshape(vectors.shape)
 
     def interpolate(self, values: Elements) -> Elements:
-        """Return the coefficients (P, …) of polynomials by their values at the P-th roots of unity."""
+        """Return the coefficients (P, …) of polynomials with values (P, …) at P-th roots of unity."""
         order = len(values)
         scaled = self.transform(values, self.inverse(self.root(order)))
         return scaled * self.inverse(order) % self.modulus

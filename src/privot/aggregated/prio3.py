@@ -1,44 +1,45 @@
-r"""Prio3: shares of a vector, and a proof for both servers that it is the vector of some record.
+r"""Prio3: shares of a vector, with a proof for both servers that some record has this vector.
 
 This is the verifiable distributed aggregation function Prio3 of draft-irtf-cfrg-vdaf-08, byte for byte
-and with the draft's names, to be read beside its section 7 (`@divviup/prio3` 0.8 and `prio` 0.16 have
-the same version, later ones other bytes). The draft's `Histogram` is here, and `Pairs`, a circuit of
-our own in its framework.
+and with the draft's names; numbers in parentheses are its sections. (`@divviup/prio3` 0.8 and `prio`
+0.16 implement the same version; later versions have other bytes.) The circuits are the draft's
+`Histogram`, and `Pairs`, which is not in the draft.
 
 **Fully linear proof** (7.3). A vector x over a prime field is valid if, for random r,
 $C(x, r) = a · \sum_k G(w_k) + b$ is zero, with the gadget $G(w) = \sum_{j=1}^c w_{2j−1} w_{2j}$
-(`ParallelSum(Mul)`) and inputs $w_1, …, w_m$ and b that are affine in x. Let P > m be a power of two,
-and α a root of unity of order P. The prover draws a random value for each wire, interpolates it at
-$α^0$ and the wire's inputs at $α^k$ by a polynomial $W_j$, and sends the random values and the
-coefficients of $g = G(W_1, …, W_{2c})$, of degree 2P − 2. The verifiers compute shares of
-$v = a \sum_k g(α^k) + b$, and of $W_j(t)$ and $g(t)$ at a random point t, all of which are linear in
-theirs. They exchange these and accept if $v = 0$ and $G(W(t)) = g(t)$.
+(`ParallelSum(Mul)`) and inputs $w_1, …, w_m$ and b that are affine in x. Let P be the least power of two
+above m, and α a root of unity of order P. For each of the 2c wires, the prover draws a random value, and
+interpolates a polynomial $W_j$ that has this value at $α^0$, the wire's inputs at $α^1, …, α^m$ and 0 at
+other powers. The proof is the random values and the coefficients of $g = G(W_1, …, W_{2c})$, of degree
+2P − 2. The verifiers compute shares of $v = a \sum_k g(α^k) + b$, and of $W_j(t)$ and $g(t)$ at a random
+point t, all of which are linear in their shares. They exchange these and accept if $v = 0$ and
+$G(W(t)) = g(t)$.
 
 **Soundness.** A proof of an x that is not valid is accepted with probability at most
 
 $$ \frac{d}{p} + \frac{2P − 2}{p − P} , $$
 
-where d is the degree of C in r (`Circuit.degree`) and p the size of the field. r is a hash of the
-shares, so a client that tries q of them multiplies this by q: with `FIELD128`, 1 024 cells and
+where d is the degree of C in r (`Circuit.degree`) and p the size of the field. Since r is a hash of the
+shares, a client that tries q of them multiplies the probability by q: with `FIELD128`, 1 024 cells and
 $q = 2^{64}$ it stays below $2^{-53}$. `FIELD64` needs three proofs, whose errors multiply. A valid x is
-always accepted, unless t is a root of unity, with probability P/p.
+always accepted, unless t is a root of unity, which has probability P/p.
 
-**Who sees what.** The circuit, and so the length of x, the number of proofs, the nonce, and which
-reports are valid, are public. A server sees its own share, which is uniform; the public share, which
-has hashes of shares with 128 random bits; and the other server's share of a verifier. For a valid
-report, the sum of both verifiers is $(0, W(t), G(W(t)))$, and W(t) is uniform by the random values at
-$α^0$: a simulator draws all of it without a record. This holds against bounded computation, which must
-not tell TurboSHAKE128 with an unknown seed of 16 bytes from random bytes. The verifier of a report that
-is *not* valid says more about it. Privacy needs one honest server; soundness needs both.
+**Who sees what.** Public are the circuit (and so the length of x), the number of proofs, the nonce, and
+which reports are valid. A server sees its own share, which is uniform; the public share, which consists
+of hashes of shares with 128 random bits; and the other server's share of a verifier. For a valid report,
+the sum of both verifiers is $(0, W(t), G(W(t)))$, and W(t) is uniform because of the random values at
+$α^0$, so all of it can be simulated without a record. This holds against an adversary of bounded
+computation, who cannot distinguish TurboSHAKE128 with an unknown seed of 16 bytes from random bytes. The
+verifier of an *invalid* report reveals more. Privacy needs one honest server; soundness needs both.
 
 **Nonce and key.** A nonce is 16 random bytes, used by one report. The verification key is 16 random
-bytes that the servers share. No client may know it before its report is made, for it could choose g to
-fit t; and a report must be prepared with one key only, for a second point t would reveal linear
+bytes that the servers share. No client may know it before its report is made, because it could choose g
+to fit t. A report must be prepared with one key only, because a second point t would reveal linear
 functions of x.
 
-**Privacy review.** Random bytes are from `secrets`, unless a test gives its own. The time that Python's
-integers take depends on their size: a client's time depends on its record, and stays on the device; a
-server's depends on shares. Errors contain no number of a report.
+**Privacy review.** Random bytes are from `secrets`, unless the caller gives others, as tests do. The
+time that Python's integers take depends on their size: a client's time depends on its record, and is
+seen on the device alone; a server's depends on shares. Errors contain no number of a report.
 
 References:
     Barnes, Cook, Patton, Schoppmann, *Verifiable distributed aggregation functions*,
@@ -47,8 +48,6 @@ References:
     linear PCPs* (2019).
     Davis, Patton, Rosulek, Schoppmann, *Verifiable distributed aggregation functions* (2023).
 """
-
-from __future__ import annotations
 
 import math
 import secrets
@@ -64,21 +63,21 @@ from privot.aggregated.fields import FIELD128, Elements, Field, InvalidReportErr
 
 PrepState = tuple[Elements, bytes]  # a share of a measurement, and the seed of joint randomness
 
-SEED_SIZE = NONCE_SIZE = 16
-_VERSION = 8
+SEED_SIZE = NONCE_SIZE = 16  # bytes
+_VERSION = 8  # of the draft
 
 
 class Circuit(ABC):
     """A validity circuit with one gadget, `ParallelSum(Mul)` (the draft's `Valid`, 7.3.2).
 
     Attributes:
-        algorithm: The draft's number of the algorithm; from 0xFFFF0000 on for private use.
+        algorithm: The draft's number of the algorithm; numbers from 0xFFFF0000 on are for private use.
         field: Field of measurements and proofs.
         length: Number of elements of an encoded measurement.
         joint_rand_length: Number of elements of r.
         degree: Largest degree d of C in r.
-        products: Number of products that C sums.
-        chunk: Number c of products of a call.
+        products: Number of products of which C is a sum.
+        chunk: Number c of products of one call of the gadget.
     """
 
     algorithm: int
@@ -97,16 +96,16 @@ class Circuit(ABC):
 
         Arguments:
             measurement: An encoded measurement, or one of its shares (length,).
-            joint_rand: r.
-            shares: Number of shares: each adds a constant's part.
+            joint_rand: The joint randomness r (joint_rand_length,).
+            shares: Number of shares: constants are divided by it, so that those of all shares add up.
         """
 
     def truncate(self, measurement: Elements) -> Elements:
-        """Return what a measurement, a share of one or a sum of shares adds to the result."""
+        """Return the part of a measurement, of a share or of a sum of shares that is aggregated."""
         return measurement
 
     def measurement_of(self, vector: NDArray[np.int64]) -> Elements:
-        """Return the measurement that adds a vector to the result."""
+        """Return the measurement whose aggregated part (`truncate`) is a vector."""
         return vector.astype(object)
 
     @property
@@ -116,7 +115,7 @@ class Circuit(ABC):
 
     @property
     def wire_length(self) -> int:
-        """P, the least power of two above m."""
+        """Number P of values that determine a wire's polynomial, the least power of two above m."""
         return int(1 << self.calls.bit_length())
 
     @property
@@ -136,10 +135,10 @@ class Circuit(ABC):
         return self.degree / modulus + (2 * count - 2) / (modulus - count)
 
     def prove(self, measurement: Elements, prove_rand: Elements, joint_rand: Elements) -> Elements:
-        """Return the proof of an encoded measurement (7.3.3)."""
+        """Return the proof of an encoded measurement (7.3.3), given random values (2c,) of wires."""
         field, count = self.field, self.wire_length
         wires = self._wires(prove_rand, self.evaluate(measurement, joint_rand, 1)[0])
-        # The gadget's polynomial by its values at roots of order 2P: those of order P are among them.
+        # The gadget's polynomial is interpolated at roots of order 2P; every second one has order P.
         twists = field.powers(field.root(2 * count), count)[:, None]
         twisted = field.interpolate(wires) * twists % field.modulus
         between = field.transform(twisted, field.root(count))
@@ -155,7 +154,11 @@ class Circuit(ABC):
         joint_rand: Elements,
         shares: int,
     ) -> Elements:
-        """Return a share of the verifier (7.3.4)."""
+        """Return a share of the verifier (7.3.4), by shares of the measurement and of the proof.
+
+        Raises:
+            InvalidReportError: if the random point t, `query_rand` (1,), is a root of unity.
+        """
         field, count = self.field, self.wire_length
         seeds, gadget = np.split(proof, [2 * self.chunk])
         factors, scale, rest = self.evaluate(measurement, joint_rand, shares)
@@ -167,7 +170,7 @@ class Circuit(ABC):
         outputs = field.transform(folded % modulus, field.root(count))[1 : self.calls + 1]
         result = (scale * outputs.sum() + rest) % modulus
         powers = field.powers(point, len(gadget))
-        # Lagrange's polynomials of the roots, at t: Σ_j (t/α^k)^j / P.
+        # Lagrange's polynomials of the roots, evaluated at t: Σ_j (t/α^k)^j / P.
         weights = field.interpolate(powers[:count])
         at_point = weights @ self._wires(seeds, factors)
         return np.array([result, *at_point % modulus, gadget @ powers % modulus], object)
@@ -190,11 +193,11 @@ def _sums_of_products(wires: Elements) -> Elements:
 
 
 class Histogram(Circuit):
-    """One of n numbers is 1 and the others are 0 (7.4.4).
+    """Circuit of vectors in which one of n numbers is 1 and the others are 0 (7.4.4).
 
     Arguments:
         length: Number n of buckets.
-        chunk: Products of a call; about √n, which is the default, makes proofs short.
+        chunk: Products of a call; the default √n makes proofs short.
     """
 
     algorithm = 3
@@ -211,7 +214,7 @@ class Histogram(Circuit):
         modulus, part = self.field.modulus, self.field.inverse(shares)
         r, s = map(int, joint_rand)
         factors = np.zeros((self.calls * self.chunk, 2), object)
-        factors[:, 1] = modulus - part  # of the draft's padding, too
+        factors[:, 1] = modulus - part  # also in the rows of padding, as in the draft
         weights = self.field.powers(r, self.length + 1)[1:]
         factors[: self.length, 0] = measurement * weights % modulus
         factors[: self.length, 1] += measurement
@@ -225,14 +228,14 @@ class Histogram(Circuit):
 
 
 class Levels(Histogram):
-    """One bucket of the finest level of a pyramid; the result has the counts of all levels.
+    """Circuit of one bucket of a pyramid's finest level; the result has the counts of all levels.
 
-    Counts of coarser cells are sums of finer ones, so shares of the finest are enough, and the levels
-    of a report agree. On the wire this is the draft's `Histogram`.
+    Counts of coarser cells are sums of counts of finer cells, so shares of the finest level are enough,
+    and the levels of a report agree. Shares are those of the draft's `Histogram`.
 
     Arguments:
-        sizes: Buckets of each level, the coarsest first; each is split alike by the next.
-        missing: Whether the last bucket of every level is one for missing places.
+        sizes: Number of buckets of each level, the coarsest first; a level splits all buckets alike.
+        missing: Whether the last bucket of every level is for missing places.
 
     Examples:
         >>> Levels((2, 4)).truncate(np.array([0, 0, 1, 0], object)).tolist()
@@ -253,21 +256,22 @@ class Levels(Histogram):
 
 
 class Pairs(Circuit):
-    r"""All products $z_a z_b$, a ≤ b, of a vector z of one-hot blocks side by side.
+    r"""Circuit of all products $z_a z_b$, a ≤ b, of a vector z that concatenates one-hot blocks.
 
-    A measurement has the numbers $x_{ab}$ row by row, and z on its diagonal. With random r and s, C is
+    A measurement has the numbers $x_{ab}$ row by row; its diagonal is z. With random r and s, C is
 
     $$ s \Bigl(\sum_a z_a \sum_{b ≥ a} r_{ab} z_b − \sum_{a ≤ b} r_{ab} x_{ab}\Bigr)
        + \sum_j s^{j+1} \Bigl(\sum_{a ∈ j} z_a − 1\Bigr) , $$
 
     with blocks j = 1, 2, … and successive powers $r_{ab}$ of r. This polynomial in r and s is zero if
-    and only if all $x_{ab} = z_a z_b$, so that $z_a^2 = z_a$, and each block adds up to 1: if x is the
-    measurement of a record. D products prove D(D + 1)/2 numbers. One proof for each one-hot block would
-    say nothing about pairs, and `MultihotCountVec` would accept any few cells.
+    and only if all $x_{ab} = z_a z_b$, so that $z_a^2 = z_a$, and each block adds up to 1, that is, if x
+    is the measurement of a record. For z of length D, D products prove D(D + 1)/2 numbers. (One proof of
+    each one-hot block would say nothing about pairs; the draft's `MultihotCountVec` would accept any few
+    cells.)
 
     Arguments:
-        sizes: Sizes of the blocks.
-        scales: Factors of the numbers in the result (D(D + 1)/2,); 1 if they are None.
+        sizes: Sizes of the blocks, which add up to D.
+        scales: Factors of the numbers in the result (D(D + 1)/2,); all 1 by default.
     """
 
     algorithm = 0xFFFF0001
@@ -278,8 +282,8 @@ class Pairs(Circuit):
         self.chunk = math.isqrt(width)
         self.degree = self.length + 1
         self._columns = np.triu_indices(width)[1]
-        self._rows = np.cumsum([0, *range(width, 1, -1)])  # where rows, and so diagonals, are
-        self._blocks = np.cumsum([0, *sizes[:-1]])
+        self._rows = np.cumsum([0, *range(width, 1, -1)])  # starts of rows: the diagonal
+        self._blocks = np.cumsum([0, *sizes[:-1]])  # starts of blocks
         self._scales = np.ones(1, object) if scales is None else scales.astype(object)
 
     def evaluate(
@@ -301,7 +305,7 @@ class Pairs(Circuit):
 
 
 class Usage(IntEnum):
-    """What a seed is expanded for (7.2)."""
+    """Purpose for which a seed is expanded (7.2)."""
 
     MEASUREMENT_SHARE = 1
     PROOF_SHARE = 2
@@ -314,12 +318,12 @@ class Usage(IntEnum):
 
 @dataclass(frozen=True)
 class Prio3:
-    """The draft's Prio3 for circuits with joint randomness (7.2). Server 0 is the leader.
+    """The draft's Prio3 for circuits with joint randomness (7.2); server 0 is the leader.
 
     Arguments:
         circuit: Validity circuit.
         shares: Number of servers, 2 to 255.
-        proofs: Number of proofs of a report, 1 to 255: 1 with `FIELD128`, 3 with `FIELD64`.
+        proofs: Number of proofs in a report, 1 to 255: at least 1 with `FIELD128`, 3 with `FIELD64`.
     """
 
     circuit: Circuit
@@ -328,16 +332,16 @@ class Prio3:
 
     @property
     def rand_size(self) -> int:
-        """Bytes of randomness that a report takes: three seeds a helper, a blind and a seed."""
+        """Number of random bytes of a report: three seeds for each helper, a blind and a seed."""
         return SEED_SIZE * (3 * self.shares - 1)
 
     @property
     def public_share_size(self) -> int:
-        """Bytes of a public share."""
+        """Number of bytes of a public share."""
         return SEED_SIZE * self.shares
 
     def input_share_size(self, server: int) -> int:
-        """Return the bytes of a server's input share."""
+        """Return the number of bytes of a server's input share."""
         if server:
             return 3 * SEED_SIZE
         numbers = self.circuit.length + self.proofs * self.circuit.proof_length
@@ -345,7 +349,7 @@ class Prio3:
 
     @property
     def prep_share_size(self) -> int:
-        """Bytes of a share of the verifiers."""
+        """Number of bytes of a share of the verifiers."""
         return self.proofs * self.circuit.verifier_length * self.circuit.field.size + SEED_SIZE
 
     def shard(
@@ -371,10 +375,8 @@ class Prio3:
         joint_rands = self._joint_rands(self._joint_rand_seed(parts))
         length = self.proofs * 2 * self.circuit.chunk
         prove_rands = self._expand(Usage.PROVE_RANDOMNESS, seeds[-1], b"", length)
-        both = (np.split(rands, self.proofs) for rands in (prove_rands, joint_rands))
-        proofs = np.concatenate(
-            [self.circuit.prove(measurement, *rands) for rands in zip(*both, strict=True)]
-        )
+        by_proof = zip(*(np.split(r, self.proofs) for r in (prove_rands, joint_rands)), strict=True)
+        proofs = np.concatenate([self.circuit.prove(measurement, *rands) for rands in by_proof])
         proofs -= sum(self._proofs(k, share) for k, share in helpers.items())
         leader = field.encode(first) + field.encode(proofs % field.modulus) + seeds[-2]
         return b"".join(parts), [leader, *helpers.values()]
@@ -382,10 +384,10 @@ class Prio3:
     def prep_init(
         self, verify_key: bytes, server: int, nonce: bytes, public_share: bytes, input_share: bytes
     ) -> tuple[PrepState, bytes]:
-        """Return a server's state and its share of the verifiers, for the others (7.2.2).
+        """Return a server's state, and its share of the verifiers for the other servers (7.2.2).
 
         Raises:
-            InvalidReportError: if shares have the wrong length, or numbers that are in no field.
+            InvalidReportError: if shares have the wrong length, or numbers beyond the field.
         """
         sizes = (self.public_share_size, self.input_share_size(server))
         if (len(public_share), len(input_share)) != sizes:
@@ -397,22 +399,20 @@ class Prio3:
         parts[server] = self._part(server, input_share[-SEED_SIZE:], nonce, encoded)
         seed = self._joint_rand_seed(parts)
         query_rands = self._expand(Usage.QUERY_RANDOMNESS, verify_key, nonce, self.proofs)
-        rands = (self._proofs(server, input_share), query_rands, self._joint_rands(seed))
-        verifiers = np.concatenate(
-            [
-                self.circuit.query(measurement, proof, query_rand, joint_rand, self.shares)
-                for proof, query_rand, joint_rand in zip(
-                    *(np.split(each, self.proofs) for each in rands), strict=True
-                )
-            ]
-        )
-        return (measurement, seed), self.circuit.field.encode(verifiers) + parts[server]
+        vectors = (self._proofs(server, input_share), query_rands, self._joint_rands(seed))
+        by_proof = zip(*(np.split(vector, self.proofs) for vector in vectors), strict=True)
+        verifiers = [
+            self.circuit.query(measurement, proof, query_rand, joint_rand, self.shares)
+            for proof, query_rand, joint_rand in by_proof
+        ]
+        encoded_verifiers = self.circuit.field.encode(np.concatenate(verifiers))
+        return (measurement, seed), encoded_verifiers + parts[server]
 
     def prep_shares_to_prep(self, prep_shares: Iterable[bytes]) -> bytes:
-        """Return the message by which each server accepts the report, of all servers' shares.
+        """Verify a report by all servers' shares of its verifiers, and return the message for servers.
 
         Raises:
-            InvalidReportError: if a proof is not accepted.
+            InvalidReportError: if a proof is not accepted, or a share has the wrong length.
         """
         parts, total = [], np.zeros(self.proofs * self.circuit.verifier_length, object)
         for share in prep_shares:
@@ -423,23 +423,23 @@ class Prio3:
             total += self.circuit.field.decode(share[:-SEED_SIZE])
             parts.append(share[-SEED_SIZE:])
         verifiers = np.split(total % self.circuit.field.modulus, self.proofs)
-        if not all(self.circuit.decide(each) for each in verifiers):
+        if not all(map(self.circuit.decide, verifiers)):
             raise InvalidReportError("the proof of a report is not accepted: leave it out")
         return self._joint_rand_seed(parts)
 
     def check_seed(self, seed: bytes, message: bytes) -> None:
-        """Refuse a report for whose proof client and servers used different randomness."""
+        """Raise InvalidReportError if client and servers derived different joint randomness."""
         if not secrets.compare_digest(seed, message):
             raise InvalidReportError("shares of a report do not belong together: leave it out")
 
     def unshard(self, sums: Iterable[Elements]) -> Elements:
-        """Return the result of all servers' sums: the numbers in (−p/2, p/2) that it is mod p."""
+        """Add up all servers' sums mod p, and return the result's representatives in (−p/2, p/2)."""
         modulus = self.circuit.field.modulus
         total = sum(sums, np.zeros(1, object)) % modulus
         return np.where(total > modulus // 2, total - modulus, total)
 
     def measurement_share(self, server: int, share: bytes) -> Elements:
-        """Return a server's share of the measurement; that of a helper is its first seed's."""
+        """Return a server's share of the measurement; a helper's is expanded from its first seed."""
         if not server:
             return self.circuit.field.decode(share[: self.circuit.length * self.circuit.field.size])
         seed, binder = share[:SEED_SIZE], bytes([server])
@@ -447,7 +447,7 @@ class Prio3:
         return self.circuit.field.expand(seed, tag, binder, self.circuit.length)
 
     def _proofs(self, server: int, share: bytes) -> Elements:
-        """Return a server's share of the proofs; that of a helper is its second seed's."""
+        """Return a server's share of the proofs; a helper's is expanded from its second seed."""
         if not server:
             start = self.circuit.length * self.circuit.field.size
             return self.circuit.field.decode(share[start:-SEED_SIZE])
@@ -465,7 +465,7 @@ class Prio3:
         return self._expand(Usage.JOINT_RANDOMNESS, seed, b"", length)
 
     def _expand(self, usage: Usage, seed: bytes, binder: bytes, length: int) -> Elements:
-        """Draw elements for all proofs."""
+        """Draw elements for all proofs from a seed."""
         binder = bytes([self.proofs]) + binder
         return self.circuit.field.expand(seed, self._tag(usage), binder, length)
 

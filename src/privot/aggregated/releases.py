@@ -1,29 +1,27 @@
-"""Noisy sums of batches of people, which merge, and the model that is learned from them.
+"""Noisy sums of batches of people, which can be merged, and the model that is learned from them.
 
 **Two servers.** The sums that leader and helper published, added mod 2^64 and read as signed words, are
-the counts of a batch with the noise of both: two independent Gaussians of stddev σ, together √2 σ, where
-a curator's noise would be σ. **Several curators** of one schema release noisy sums of the records that
-each of them holds (`count`).
+the counts of a batch with two independent Gaussian noises of stddev σ, together √2 σ; a curator's noise
+would be σ. **Several curators** of one schema each release noisy sums of their records (`count`).
 
 **Merging.** Sums of k batches add up, exactly and in any order, and so do the variances of their noise:
-its stddev is √k times that of one. Nothing counts twice: a batch has a name, the digest of its reports'
-ids or the random number of a curator's ledger, and sums that share one are refused.
+its stddev is √k times that of one. No batch counts twice: its name is the digest of its reports' ids, or
+the random number of a curator's ledger, and sums that have a name in common are refused.
 
-**Learning** is that of `privot.central`, with the same likelihood, and of images by one round.
+**Learning** is that of `privot.central`, with the same likelihood; images are learned by one round.
 
 **Privacy review.** Adjacency: batches of public size that differ in one unit's record (`replace_one`).
-σ and Δ, the query's, are functions of the schema, from which the guarantee is computed, never merely
-read. Only `count` reads records: its noise, ledger and account are those of `privot.central.sums`, and
+σ and the query's Δ are functions of the schema; the guarantee is computed from them, not read from a
+file. Only `count` reads records: its noise, ledger and account are those of `privot.central.sums`, and
 its file has the noised sums, the number of records and a random name. All else is a function of released
-sums. Whoever merges sees each part with its own noise, so the guarantee is that of one batch, by its own
-σ. **Each unit is in one batch**, which nobody can verify: a record in two spends both ε and δ. Who adds
-less noise than they should breaks their part of it, and the model is better than assumed. Whoever writes
-files can make them say anything: take them from the servers, and from the curators.
+sums. Whoever merges sees each batch with its own noise, so the guarantee is that of one batch with its
+own σ. **Each unit must be in one batch**, which nobody can verify: a record in two batches spends both ε
+and δ. A curator or server that adds too little noise breaks its own part of the promise. Files are not
+signed: take them from the servers and the curators themselves.
 """
 
 import base64
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -42,7 +40,7 @@ from privot.privacy import ApproximateDP, DistributedDP
 from privot.privacy.ledger import Ledger
 from privot.schema import Schema
 
-_RULES: dict[str, type[SumRule]] = {each.where: each for each in (SumRule, Encoder)}
+_RULES: dict[str, type[SumRule]] = {kind.where: kind for kind in (SumRule, Encoder)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +48,7 @@ class SumRelease(Sums):
     """Noisy sums of one or several batches of different people.
 
     Arguments:
-        rule: The rule of the sums; the encoder of the reports, if two servers summed them.
+        rule: Rule of the sums; the encoder of the reports, if two servers summed them.
         batches: Number of reports, or of a curator's records, by the name of the batch.
         sums: Noised integer sums (L,).
 
@@ -65,7 +63,7 @@ class SumRelease(Sums):
         >>> encoder, sums = Encoder.calibrate(schema), np.zeros(10, np.int64)
         >>> release = SumRelease(encoder, {"monday": 1200}, sums)
         >>> merged = release.merge(SumRelease(encoder, {"tuesday": 1100}, sums))
-        >>> len(merged), [round((each.stddev / encoder.stddev) ** 2) for each in (release, merged)]
+        >>> len(merged), [round((part.stddev / encoder.stddev) ** 2) for part in (release, merged)]
         (2300, [2, 4])
     """
 
@@ -74,7 +72,7 @@ class SumRelease(Sums):
     sums: Integers
 
     def __post_init__(self) -> None:
-        _ = self.guarantee  # refuses too few
+        _ = self.guarantee  # raises if a batch is too small
         self.rule.require_room(len(self))
         if self.sums.shape != (self.rule.length,):
             raise PrivotError(f"sums must be {self.rule.length:,}, not {self.sums.size:,}")
@@ -84,7 +82,7 @@ class SumRelease(Sums):
 
     @property
     def guarantee(self) -> ApproximateDP | DistributedDP:
-        """Guarantee of whoever is in one of the batches; by two servers, if one of them is honest."""
+        """Guarantee for each unit of any batch; by two servers, it holds if one of them is honest."""
         return self.rule.guarantee(min(self.batches.values(), default=0))
 
     @property
@@ -100,24 +98,25 @@ class SumRelease(Sums):
         """Add up sums of different batches of one rule.
 
         Raises:
-            PrivotError: if rules differ, or a batch is in two of them.
+            PrivotError: if rules differ, or two sums have a batch in common.
         """
         for other in others:
             if other.rule.to_json() != self.rule.to_json():
                 raise PrivotError(
                     "sums are of two rules: merge those of one schema, and of one campaign's encoder"
                 )
-        count = Counter(name for each in (self, *others) for name in each.batches)
-        if twice := [name for name, number in count.items() if number > 1]:
-            raise PrivotError(f"batch {twice[0]} is in two of the sums: give each once")
-        batches = {name: each.batches[name] for each in (self, *others) for name in each.batches}
-        return type(self)(self.rule, batches, sum((each.sums for each in others), self.sums))
+        batches = dict(self.batches)
+        for other in others:
+            if twice := [name for name in other.batches if name in batches]:
+                raise PrivotError(f"batch {twice[0]} is in two of the sums: give each once")
+            batches |= other.batches
+        return type(self)(self.rule, batches, sum((other.sums for other in others), self.sums))
 
     def learn(self, seed: int) -> "AggregatedModel":
         return fit(self, SumSettings(seed=seed))
 
     def save(self, path: str | Path) -> None:
-        """Write a file, the same for equal sums; if writing fails, an existing file stays."""
+        """Write a file; equal sums give equal files. If writing fails, an existing file stays."""
         fields: dict[str, Any] = {"where": self.rule.where, "rule": self.rule.to_json()}
         fields |= {"batches": dict(sorted(self.batches.items()))}
         fields |= {"sums": base64.b64encode(self.sums.astype("<i8").tobytes()).decode()}
@@ -128,7 +127,7 @@ class SumRelease(Sums):
         """Read a file of sums.
 
         Raises:
-            PrivotError: if it cannot be read, is damaged, or keeps no promise.
+            PrivotError: if the file is damaged, or the sums do not keep the promise.
         """
         try:
             fields = unsealed(read_text(path, "sums"))
@@ -141,18 +140,18 @@ class SumRelease(Sums):
 
 
 def count(table: Any, schema: Schema, ledger: str | Path | None = None) -> SumRelease:
-    """Release noisy sums of the records of one of several curators, once, to be merged with others'.
+    """Release noisy sums of one curator's records, once, to be merged with those of other curators.
 
     Arguments:
         table: Private records, as `privot.central.fit` takes them; Parquet is read in batches, twice.
         schema: Schema of all curators, with a promise of `where = "central"`. It determines query and
             noise; `people` is the least number of records of each curator.
-        ledger: File of the run's ledger, which exists before the sums do; in memory if None. In both
-            cases the run is entered in the account of its records.
+        ledger: File of the run's ledger, which is written before the sums are computed; in memory if
+            None. In both cases the run is entered in the account of its records.
 
     Raises:
         PrivotError: if records cannot be used, are fewer than promised or take several rounds of sums,
-            or the ledger exists: these sums were released before, and others are another budget.
+            or if the ledger exists, because another release would spend another budget.
 
     Examples:
         >>> schema = Schema.from_dict({
@@ -167,7 +166,7 @@ def count(table: Any, schema: Schema, ledger: str | Path | None = None) -> SumRe
     """
     rule, source = SumRule.calibrate(schema), raw_records(table, schema)
     records = source.num_rows or 0
-    rule.guarantee(records)  # refuses too few
+    rule.guarantee(records)  # raises if there are too few
     plan = SumPlan.calibrate(rule.promise.epsilon, rule.promise.delta, [1.0], records, schema.unit)
     counter = Ledger(plan, None if ledger is None else Path(ledger))
     sums, _ = SumMechanism(rule.fitted.chunks(source), counter).count(rule.query)
@@ -182,8 +181,8 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
         helper: The helper's file.
 
     Raises:
-        PrivotError: if a file is damaged or of the other server, or they differ in the encoder or in the
-            reports that they sum.
+        PrivotError: if a file is damaged or of the other server, or the files differ in their encoders
+            or reports.
 
     Examples:
         >>> import tempfile
@@ -195,7 +194,7 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ROLES]
         >>> shares = zip(*encoder.encode_table({"old": [True] * 100, "sick": [False] * 100}))
-        >>> _ = [server.accept(*mine) for server, mine in zip(servers, shares)]
+        >>> _ = [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         >>> ids = servers[0].ids() & servers[1].ids()
         >>> len(open_sums(*(server.release(ids) for server in servers)))
         100
@@ -218,8 +217,8 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
 
 
 def load_sums(paths: Sequence[Path]) -> SumRelease:
-    """Open what leader and helper published, or merge noisy sums, as the first file has it."""
-    if len(paths) == 2 and '"role":' in read_text(paths[0], "sums"):  # of a server
+    """Open the sums of leader and helper or, if the first file is no server's, merge noisy sums."""
+    if len(paths) == 2 and '"role":' in read_text(paths[0], "sums"):
         return open_sums(*paths)
     first, *others = map(SumRelease.load, paths)
     return first.merge(*others)
@@ -239,12 +238,12 @@ def _read(path: Path, role: Role) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AggregatedModel(LawModel):
-    """A distribution of records, learned from sums that two servers opened, or curators released.
+    """Distribution of records, learned from noisy sums by two servers or by curators.
 
     Arguments:
-        law: The law that records are drawn from.
-        records: The public map of the records.
-        rule: The rule of the sums, of which the guarantee is computed.
+        law: Distribution of encoded records.
+        records: Public map between records and their codes.
+        rule: Rule of the sums, from which the guarantee is computed.
         batches: Number of reports, or records, of each batch.
         made_with: Settings of the fit, plain values.
     """
@@ -258,12 +257,12 @@ class AggregatedModel(LawModel):
 
     @property
     def guarantee(self) -> ApproximateDP | DistributedDP:
-        """The guarantee of the batches that it was learned from."""
+        """Guarantee of the batches from which the model was learned."""
         return self.rule.guarantee(min(self.batches))
 
     def fields(self) -> dict[str, Any]:
-        own = {"batches": self.batches, "where": self.rule.where, "rule": self.rule.to_json()}
-        return own | super().fields() | {"made_with": self.made_with}
+        sums = {"batches": self.batches, "where": self.rule.where, "rule": self.rule.to_json()}
+        return sums | super().fields() | {"made_with": self.made_with}
 
     @classmethod
     def build(cls, stored: Stored) -> Self:
@@ -277,9 +276,9 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
     """Learn a model from noisy sums.
 
     Arguments:
-        release: The sums.
-        settings: Settings of the fit; chosen from public numbers where they are None. Of images, the
-            seed alone.
+        release: Noisy sums.
+        settings: Settings of the fit; those that are None are chosen from public numbers. For images,
+            only the seed has an effect.
 
     Examples:
         >>> from privot import Schema
@@ -294,8 +293,8 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
     settings = settings or SumSettings()
     rule = release.rule
     fitted = one_round_fit(rule.schema, rule.where, settings)
-    query = fitted.query  # by the promise's least number of people, all that devices know
-    fitted.budget = replace(fitted.budget, records=len(release))  # the number, for the law
+    query = fitted.query  # computed before the next line: devices know only the promise's people
+    fitted.budget = replace(fitted.budget, records=len(release))
     law = fitted.law(noisy_sums(query, release.sums, release.stddev))
     made_with = asdict(settings) | {"estimator": law.kind}
     batches = tuple(release.batches.values())

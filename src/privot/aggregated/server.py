@@ -1,9 +1,10 @@
-r"""One of the two servers: it stores shares, and sums those of a batch once, with noise that is enough.
+r"""One of the two servers: it stores shares, and releases the sum of a batch once, with noise.
 
 **Release.** For a set S of ids that both servers hold, at least as many as the promise's people, the
 leader publishes $\sum_{i∈S} x_i + N_1$ and the helper $−\sum_{i∈S} G(s_i) + N_2$, mod $2^{64}$, with
-$N = ⌊σ Z + ½⌋$ in every entry, drawn exactly (`privot.mechanisms.gaussian`) by each server for itself.
-Together they are $\sum_{i∈S} v_i + N_1 + N_2$.
+$N = ⌊σ Z + ½⌋$ in every entry, Z standard normal, which each server draws independently and exactly
+(`privot.mechanisms.gaussian`). Both add up to $\sum_{i∈S} v_i + N_1 + N_2$. (`privot.aggregated.shares`
+defines the shares x and s, the pad G and the contributions v.)
 
 **What one server, the analyst and any clients see together**, if the other server is honest:
 
@@ -12,34 +13,35 @@ Together they are $\sum_{i∈S} v_i + N_1 + N_2$.
   replace-one (Balle, Wang 2018), whatever the helper does.
 - *The leader's side* knows all $x_i$ and the helper's sum. With uniform pads in place of $G(s_i)$, the
   $x_i$ are uniform, independent of records, and the helper's sum is $\sum v_i + N_2 − \sum x_i$: again
-  one release. As nobody can tell SHAKE128 from such pads, this half holds against bounded computation.
+  one release. This half holds against adversaries who cannot distinguish SHAKE128 from uniform pads.
 
-Noise that the other server adds, or does not, is a function of what it sees: **a server that adds none
-costs nothing of the promise**. It can falsify the result, undetected; a sum of other shares, or of
-another set, looks like noise to the analyst. **Both servers together** read every record.
+The other server's noise is a function of what that server sees, so **a server that adds no noise does
+not weaken the promise**. It can falsify the result without being detected: a sum of other shares, or of
+another set, looks like noise to the analyst. **Both servers together** can read every record.
 
 **Once.** An honest server opens each report once, so batches are of different people, and each has the
-guarantee by itself; who reports under two ids has two budgets. In one transaction, a batch's noised
-sum is stored and its shares are deleted: after a kill there is the state before, of which nobody saw
-anything, or the sum with its noise, published later as it is. Before its file is written, its reports
-are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a folder restored from a copy.
-An account makes one leader and one helper of an encoder, ever: a second could sum the same shares again,
-or prepare them with a second key, by which the other server reads records.
+guarantee by itself. Whoever reports under two ids spends two budgets. In one transaction, a batch's
+noised sum is stored and its shares are deleted. If the process is killed, there is the state before,
+from which nothing was published, or the noised sum, which is published later unchanged. Before its file
+is written, its reports are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a
+folder restored from a copy. An account creates one leader and one helper of an encoder, ever: a second
+could sum the same shares again, or prepare them with a second key, by which the other server could read
+records.
 
 **With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
-file of `prepare` to the other, and S holds reports that both verified: each adds what some record adds.
-The files of valid reports are functions of fresh coins, to whoever holds one server's shares; which
-reports are valid becomes known to both. A server that lies there can have reports left out, or let wrong
-ones in, and learns nothing.
+file (`prepare`) to the other, and S has only reports that both verified: each adds what some record
+adds. For a holder of one server's shares, the files of valid reports are functions of fresh random
+numbers. Both servers learn which reports are valid. A dishonest server can have reports left out or
+invalid ones let in, and learns nothing.
 
-**Who chooses S** may be anybody: who leaves people out, delays them or invents others still faces
-noise that hides any one record given all others. A share that one server lacks is in no batch:
-**dropped shares** make a batch smaller, and below `people` it is not opened.
+**Anybody may choose S**: if people are left out, delayed or invented, the noise still hides any one
+record given all others. A share that one server lacks is in no batch: **dropped shares** make a batch
+smaller, and below `people` it is not opened.
 
-**Privacy review.** The number of reports is public. The folder is its owner's alone. The published file
-holds the noised sum, the number of reports, a digest of their ids, and public settings. The time of a
+**Privacy review.** The number of reports is public. Only its owner can read the folder. The published
+file has the noised sum, the number of reports, a digest of their ids, and public settings. The time of a
 sum depends on shares, which are noise by themselves. Deleted shares are overwritten in the database
-(`secure_delete`); what a disk, a snapshot or a backup retains of them is the operator's.
+(`secure_delete`); the operator is responsible for copies on disks, in snapshots or in backups.
 """
 
 import base64
@@ -73,7 +75,7 @@ CREATE TABLE proofs (verify_key BLOB NOT NULL);
 CREATE TABLE prepared (id BLOB PRIMARY KEY, seed BLOB, share BLOB, valid INTEGER) WITHOUT ROWID;
 """
 _VALID = "NATURAL JOIN prepared WHERE valid"
-OPENED, OTHER = 2, 3  # beside a collector's NEW and DUPLICATE
+OPENED, OTHER = 2, 3  # outcomes of a share, beside a collector's NEW and DUPLICATE
 _Row = tuple[bytes, bytes, tuple[bytes, bytes] | None]  # id, body, seed and share of a verifier
 REFUSED = {
     OPENED: ("opened", "was opened already: send none again"),
@@ -83,7 +85,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What a server's ledger counts: reports that were opened, each once."""
+    """Plan of a server's ledger, which counts the reports that were opened, each once."""
 
     encoder: Encoder
     role: Role
@@ -102,13 +104,13 @@ class ServerPlan:
 
 
 class Server:
-    """The leader or the helper, in a folder that its owner alone can read.
+    """The leader or the helper, whose state is in a folder that only its owner can read.
 
     Arguments:
         folder: Folder that `create` made.
 
     Raises:
-        PrivotError: if it is missing or damaged, or older than what its ledger's witness knows.
+        PrivotError: if it is missing or damaged, or older than its ledger's witness.
 
     Examples:
         >>> import tempfile
@@ -120,10 +122,10 @@ class Server:
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ("leader", "helper")]
         >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}))
-        >>> [server.accept(*mine) for server, mine in zip(servers, shares)]
+        >>> [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         [100, 100]
-        >>> both = servers[0].ids() & servers[1].ids()
-        >>> len(both), [server.release(both).suffix for server in servers]
+        >>> ids = servers[0].ids() & servers[1].ids()
+        >>> len(ids), [server.release(ids).suffix for server in servers]
         (100, ['.json', '.json'])
     """
 
@@ -143,17 +145,18 @@ class Server:
     def create(
         cls, folder: str | Path, encoder: Encoder, role: Role, verify_key: bytes | None = None
     ) -> Self:
-        """Make the folder of a server that has no shares yet.
+        """Create a server without shares, and its folder.
 
         Arguments:
-            folder: Its folder.
+            folder: Folder to create.
             encoder: Encoder of the shares.
             role: Leader or helper.
             verify_key: With proofs: 16 random bytes (`secrets.token_bytes(16)`), the same for both
                 servers, and known to nobody who makes shares.
 
         Raises:
-            PrivotError: if the folder exists, the account has had this server, or role or key are wrong.
+            PrivotError: if the folder exists, this account has created the server before, or role or key
+                are wrong.
         """
         require_choice("role", role, ROLES)
         if encoder.proofs != (verify_key is not None and len(verify_key) == SEED_SIZE):
@@ -180,9 +183,9 @@ class Server:
         return cls(folder)
 
     def accept(self, *shares: bytes) -> int:
-        """Store shares durably, all or none, and return how many are new.
+        """Store shares durably, all or none, and return the number of new ones.
 
-        A device that got no answer sends the same bytes again: they count once.
+        A device that got no answer sends the same bytes again, which count once.
 
         Raises:
             PrivotError: for a share of another encoder, role or length, or under an id that has
@@ -191,9 +194,9 @@ class Server:
         return self.store(shares, whole=True).count(NEW)
 
     def store(self, shares: Sequence[bytes], *, whole: bool = False) -> list[int]:
-        """Store shares durably, and return each one's outcome: NEW, DUPLICATE, or one of `REFUSED`.
+        """Store shares durably, and return the outcome of each: NEW, DUPLICATE, or a key of `REFUSED`.
 
-        With `whole`, those of `REFUSED` are errors, and nothing is stored: see `accept`.
+        With `whole`, a refused share is an error, and nothing is stored: see `accept`.
         """
         key, rows = self._key() if self.encoder.proofs else b"", []
         for share in shares:  # before the transaction, for which others wait
@@ -207,17 +210,17 @@ class Server:
         return outcomes
 
     def _verifier(self, key: bytes, report_id: bytes, body: bytes) -> tuple[bytes, bytes] | None:
-        """Return seed and share of a report's verifier; None without proofs, or if it cannot be."""
+        """Return seed and share of a report's verifier; None without proofs, or for invalid shares."""
         if self.encoder.proofs:
             prio3, server = self.encoder.prio3, ROLES.index(self.role)
-            public, mine = body[: prio3.public_share_size], body[prio3.public_share_size :]
+            public, private = body[: prio3.public_share_size], body[prio3.public_share_size :]
             with suppress(InvalidReportError):
-                (_, seed), share = prio3.prep_init(key, server, report_id, public, mine)
+                (_, seed), share = prio3.prep_init(key, server, report_id, public, private)
                 return seed, share
         return None
 
     def ids(self, verified: bool = True) -> frozenset[bytes]:
-        """Return the ids of the shares that are stored, not opened, and, with proofs, `verified`."""
+        """Return the ids of stored shares that are not opened; with proofs, of `verified` ones alone."""
         with self._open() as database:
             query = f"SELECT id FROM shares {_VALID if verified and self.encoder.proofs else ''}"
             return frozenset(found for (found,) in database.execute(query))
@@ -229,10 +232,10 @@ class Server:
             return int(database.execute("SELECT COUNT(*) FROM opened").fetchone()[0])
 
     def prepare(self) -> Path:
-        """Write what the other server needs to verify the reports that are stored here: `proofs.bin`.
+        """Write `proofs.bin`, by which the other server verifies the reports that are stored here.
 
-        It is for the other server alone, over an encrypted connection: of a report that is not valid,
-        both servers' files together say more than that.
+        Send it to the other server alone, over an encrypted connection: both servers' files together
+        reveal more about an invalid report than that it is invalid.
 
         Raises:
             PrivotError: if the encoder's shares have no proofs.
@@ -250,9 +253,9 @@ class Server:
         return path
 
     def verify(self, proofs: Path) -> int:
-        """Verify reports by the other server's `proofs.bin`, and return how many are valid in all.
+        """Verify reports by the other server's `proofs.bin`, and return the number of all valid ones.
 
-        Those alone are in `ids` afterwards, and can be released. Others stay here, unopened.
+        Only valid reports are in `ids` afterwards, and can be released. Others stay stored, unopened.
 
         Raises:
             PrivotError: if the file is not whole, is of another encoder, or is this server's own.
@@ -264,41 +267,42 @@ class Server:
             if file.read(len(head)) != head or (proofs.stat().st_size - len(head)) % size:
                 raise PrivotError(f"{proofs} does not hold proofs of the {other}: copy it again")
             for row in iter(lambda: file.read(size), b""):
-                report_id, theirs = row[:NONCE_SIZE], row[NONCE_SIZE:]
+                report_id, received = row[:NONCE_SIZE], row[NONCE_SIZE:]
                 query = "SELECT seed, share FROM prepared WHERE id = ?"
-                if found := database.execute(query, (report_id,)).fetchone():
-                    shares = (theirs, found[1]) if other == "leader" else (found[1], theirs)
+                if prepared := database.execute(query, (report_id,)).fetchone():
+                    seed, stored = prepared
+                    shares = (received, stored) if other == "leader" else (stored, received)
                     with suppress(InvalidReportError):
-                        prio3.check_seed(found[0], prio3.prep_shares_to_prep(shares))
+                        prio3.check_seed(seed, prio3.prep_shares_to_prep(shares))
                         database.execute("UPDATE prepared SET valid = 1 WHERE id = ?", (report_id,))
             (count,) = database.execute(f"SELECT COUNT(*) FROM shares {_VALID}").fetchone()
         return int(count)
 
     def _key(self) -> bytes:
-        """Return the verification key; refused if shares have no proofs."""
+        """Return the verification key; raise PrivotError if shares have no proofs."""
         if not self.encoder.proofs:
             raise PrivotError("the encoder's shares have no proofs: calibrate one with proofs")
         with self._open() as database:
             return bytes(database.execute("SELECT verify_key FROM proofs").fetchone()[0])
 
     def release(self, ids: Collection[bytes]) -> Path:
-        """Sum the shares of a batch with noise, once, and return the file to publish.
+        """Sum the shares of a batch with noise, once, and return the path of the file to publish.
 
-        The same batch again gives the same bytes again.
+        If the same batch is released again, the file has the same bytes.
 
         Arguments:
-            ids: Ids that both servers hold; both are given the same.
+            ids: Ids of reports that both servers hold; both servers must release the same ids.
 
         Raises:
-            PrivotError: if they are fewer than the promise's people, one is not here or was opened, or
-                the ledger knows of more than this folder.
+            PrivotError: if there are fewer ids than the promise's people, a share is missing or was
+                opened before, or the ledger has counted more reports than this folder has opened.
         """
         batch = frozenset(ids)
-        self.encoder.guarantee(len(batch))  # refuses too few
+        self.encoder.guarantee(len(batch))  # raises if there are too few
         self.encoder.require_room(len(batch))
         name = batch_name(batch)
         with self._transaction() as database:
-            self._uncounted(database)  # refuses a database that is older than the ledger
+            self._uncounted(database)  # raises if the database is older than the ledger
             query = "SELECT text FROM releases WHERE batch = ?"
             stored = database.execute(query, (name,)).fetchone()
             text = stored[0] if stored else self._replace_by_sum(database, batch, name)
@@ -328,7 +332,7 @@ class Server:
         return text
 
     def _releasable(self, database: sqlite3.Connection, report_id: bytes) -> bytes:
-        """Return the share of a report that may be opened; refused if there is none."""
+        """Return the share of a report that may be opened; raise PrivotError if there is none."""
         body = _body(database, report_id)
         if body is None:
             raise PrivotError(
@@ -344,7 +348,7 @@ class Server:
         return body
 
     def _uncounted(self, database: sqlite3.Connection) -> int:
-        """Return how many reports are opened and not counted in the ledger yet."""
+        """Return the number of opened reports that the ledger has not counted yet."""
         (opened,) = database.execute("SELECT COALESCE(SUM(reports), 0) FROM releases").fetchone()
         spent = self._ledger.spent
         if spent > opened:
@@ -389,7 +393,7 @@ def _insert(database: sqlite3.Connection, row: _Row) -> int:
 
 
 def _note_server(encoder: Encoder, role: Role) -> None:
-    """Note in the state folder that an encoder has its server of a role; refuse a second one."""
+    """Record in the state folder that an encoder has a server of a role; raise if it had one before."""
     with holding_state() as state:
         note = state / "ledgers" / f"{encoder.fingerprint}-{role}.json"
         if note.exists():
@@ -406,7 +410,7 @@ def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
 
 
 def batch_name(ids: Collection[bytes]) -> str:
-    """Return the digest of a batch's ids, by which its sums are named."""
+    """Return the name of a batch, the digest of its ids."""
     return hashlib.sha256(b"".join(sorted(ids))).hexdigest()
 
 
@@ -417,7 +421,7 @@ def sealed(fields: dict[str, Any]) -> str:
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Return the fields of `sealed`; a ValueError if they were damaged."""
+    """Return the fields of a `sealed` text; raise ValueError if it was damaged."""
     fields: dict[str, Any] = json.loads(text.partition("\n")[0])
     if sealed(fields) != text:
         raise ValueError("it was damaged or altered")

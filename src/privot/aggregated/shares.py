@@ -1,44 +1,46 @@
-r"""Shares of a record's counts for two servers: each alone is noise, both together are the counts.
+r"""Additive shares of a record's counts for two servers: each share alone is noise.
 
 **Contribution.** A record adds an integer vector $v ∈ Z^L$ of public length to the sums of a query
-(`privot.central.sums`): for a table, the products of all pairs of its codes; for a labeled image, those
-of its low frequencies and its label (`LabeledProducts`). The device draws a seed s of 32 bytes and
-sends, over two encrypted connections,
+(`privot.central.sums`): for a table, the products of all pairs of its codes; for a labeled image, the
+products of its low frequencies and its label (`LabeledProducts`). The device draws a seed s of 32 bytes
+and sends, over two encrypted connections,
 
 $$ \text{to the helper } s, \qquad \text{to the leader } x = v + G(s) \bmod 2^{64} , $$
 
-with G SHAKE128, read as L little-endian words. Both carry the same 16 random bytes as an id, and the
-encoder's fingerprint. The sum of x less the sum of G(s) over the same ids is $\sum v$.
+where G(s) is SHAKE128's output, read as L little-endian words. Both shares carry the same 16 random
+bytes as an id, and the encoder's fingerprint. The sum of x minus the sum of G(s) over the same ids is
+$\sum v$.
 
-**One server's view.** The helper's seeds are drawn without looking at records. The leader's x is a
+**One server's view.** The helper's seeds are independent of records. The leader's x is encrypted by a
 one-time pad: with pads uniform on $(Z/2^{64})^L$ in place of G(s), x is uniform for *every* v, since
-adding v is a bijection. Whoever tells x from uniform words tells SHAKE128 of an unknown 256-bit seed
-from them: no attack in less than $2^{128}$ steps is known. Shares are secret; both together are the
-record.
+adding v is a bijection. To distinguish x from uniform words is to distinguish SHAKE128 of an unknown
+256-bit seed from them, for which no attack in less than $2^{128}$ steps is known. Both shares together
+are the record.
 
-**No wrap-around.** An entry of v is at most R for sums of vectors of length R, and at most $29 R^2$ for
-scaled products ($41 |v_i v_j| ≤ 41 R^2/2$ off it: `DIAGONAL`, `OTHER`). More than n records are refused,
+**No wrap-around.** v is a vector w of norm at most R, whose entries are at most R, or w's scaled
+products, which are at most $29 R^2$ on the diagonal and $41 |w_i w_j| ≤ 41 R^2/2$ off it (`DIAGONAL`,
+`OTHER`). More than n records are refused, where
 
 $$ n · \max(R, 29 R^2) < 2^{62} . $$
 
-Noise has $σ ≤ 2^{40}$ (more is refused), and exceeds $2^{60}$ at $2^{20}$ standard deviations only, with
-a probability below $e^{-2^{38}}$. So honest sums with both noises lie within $±2^{63}$, and are read as
-signed words without loss.
+Noise has $σ ≤ 2^{40}$ (more is refused), and exceeds $2^{60}$, which is $2^{20}$ standard deviations,
+with a probability below $e^{-2^{38}}$. So honest sums with both noises lie within $±2^{63}$, and signed
+words hold them without loss.
 
-**Honest clients.** Here nothing proves that v is a record's: one liar can move any count by any amount.
-Nobody's privacy depends on what liars add: noise hides one record among any others.
+**Honest clients.** Without proofs, a dishonest client can move any count by any amount. Nobody's privacy
+depends on that: noise hides one record among any others.
 
 **With proofs** (`Encoder.proofs`) shares are those of `privot.aggregated.prio3`: in a field of $2^{128}$
 numbers instead of mod $2^{64}$, with a proof that v is some record's, the id as nonce, and seeds of 16
-bytes. A liar can then add what one record can add, no more. Servers open only what both verified.
+bytes. A client can then add no more than one record can. Servers open only shares that both verified.
 
-**Browsers** make the same shares by the integers of `Encoder.program`, which a server computes anew.
+**Browsers** make the same shares by the integers of `Encoder.program`; servers recompute the program.
 
 **Privacy review.** Adjacency: batches of equal size that differ in one unit's record. Δ is the query's
 (`privot.central.sums.sensitivity`); contributions that break its bounds count as zeros, as with a
-curator. Lengths are public, ids and seeds fresh coins from the system. The time to encode, and a
-refusal, depend on the record, and stay on the device. `encode_table` is for simulations: it sees all
-records.
+curator. Lengths are public; ids and seeds are random bytes from the system. The time to encode, and a
+refusal, depend on the record, and are seen on the device alone. `encode_table` is for simulations: it
+reads all records.
 
 References:
     Corrigan-Gibbs, Boneh, *Prio: private, robust, and scalable computation of aggregate statistics*
@@ -79,11 +81,11 @@ Role = Literal["leader", "helper"]
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
 _CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
-_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40
+_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40  # so that sums do not wrap around
 
 
 def expand(seed: bytes, length: int) -> Words:
-    """Return the words G(s) (length,) of a seed."""
+    """Return the words G(s) (length,) to which a seed is expanded."""
     return as_words(hashlib.shake_128(seed).digest(8 * length))
 
 
@@ -94,9 +96,9 @@ def as_words(data: bytes) -> Words:
 
 @dataclass(frozen=True, repr=False)
 class SumRule(Summarized):
-    """The public rule of a round of sums: what a record adds, and the noise of a curator's release.
+    """Public rule of a round of sums: the contribution of a record, and the noise of a release.
 
-    It follows from the schema alone, so that curators of one schema release sums that add up.
+    It follows from the schema alone, so that the sums of several curators of one schema add up.
 
     Arguments:
         schema: Columns of a record, and the promise: `where = "central"`, of each curator.
@@ -119,8 +121,8 @@ class SumRule(Summarized):
 
     where: ClassVar[str] = "central"
     noun: ClassVar[str] = "rule of the sums"
-    num_noises: ClassVar[int] = 1  # of stddev σ each, in the sums of a batch
-    more: ClassVar[dict[str, type]] = {}  # other fields
+    num_noises: ClassVar[int] = 1  # number of noises, each of stddev σ, in the sums of a batch
+    more: ClassVar[dict[str, type]] = {}  # fields of subclasses, with their types
 
     def __post_init__(self) -> None:
         found = self.guarantee(self.people)
@@ -137,14 +139,14 @@ class SumRule(Summarized):
 
     @classmethod
     def calibrate(cls, schema: Schema, **more: Any) -> Self:
-        """Choose the least noise by which whoever releases sums keeps the schema's promise alone.
+        """Choose the least noise by which each curator or server keeps the schema's promise alone.
 
         Arguments:
             schema: Columns of a record, and the promise.
             **more: Other arguments of the class.
 
         Raises:
-            PrivotError: also if noise would hide all that is learned.
+            PrivotError: as the class, and if noise would hide all that is learned.
         """
         fitted = one_round_fit(schema, cls.where)
         plan = fitted.plan()
@@ -163,7 +165,7 @@ class SumRule(Summarized):
 
     @cached_property
     def fitted(self) -> OneSumFit:
-        """The fit by the round, of the least number of records."""
+        """The curator's fit for the least number of records, which defines query and contributions."""
         return one_round_fit(self.schema, self.where)
 
     @property
@@ -178,7 +180,7 @@ class SumRule(Summarized):
         return self.query.slots * (width if self.query.moment == 1 else width * (width + 1) // 2)
 
     def guarantee(self, count: int) -> ApproximateDP | DistributedDP:
-        """Return the guarantee of a batch of so many reports or records, computed from σ and Δ.
+        """Return the guarantee of a batch of `count` reports or records, computed from σ and Δ.
 
         Raises:
             PrivotError: if they are fewer than the promise's people.
@@ -198,7 +200,7 @@ class SumRule(Summarized):
         return DistributedDP(epsilon, delta, "aggregated", count, unit=unit)
 
     def require_room(self, count: int) -> None:
-        """Refuse a batch whose sums could wrap around."""
+        """Raise PrivotError if sums of `count` reports could wrap around."""
         radius = math.ceil(self.query.radius)
         most = radius if self.query.moment == 1 else DIAGONAL * radius**2
         if require_count("reports", count, MOST_PEOPLE) * most >= _MOST_SUM:
@@ -218,12 +220,12 @@ class SumRule(Summarized):
         return fields | {"query": query} | {name: getattr(self, name) for name in self.more}
 
     def to_json(self) -> str:
-        """Canonical JSON."""
+        """Return canonical JSON."""
         return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read the canonical JSON; refused if it is any other, or keeps no promise."""
+        """Read canonical JSON; raise PrivotError if it is not canonical, or breaks the promise."""
         try:
             fields = json.loads(text)
             more = {name: kind(fields[name]) for name, kind in cls.more.items()}
@@ -242,13 +244,13 @@ class SumRule(Summarized):
 
 @dataclass(frozen=True, repr=False)
 class Encoder(SumRule):
-    """The public rule by which devices make shares, and the noise that each server adds.
+    """Public rule by which devices make shares, with the noise that each server adds.
 
     Arguments:
         schema: Columns of a record, and the promise: `where = "aggregated"`.
         stddev: Standard deviation σ of each server's noise on the integer sums.
-        proofs: Whether shares prove that they are a record's.
-        campaign: Random public name: shares of one campaign are refused in another of the same schema.
+        proofs: Whether shares prove that they are those of a record.
+        campaign: Random public name, so that another campaign of the same schema refuses the shares.
 
     Examples:
         >>> schema = Schema.from_dict({
@@ -277,12 +279,12 @@ class Encoder(SumRule):
 
     @property
     def sums_size(self) -> int:
-        """Bytes of what a server publishes as its sums."""
+        """Number of bytes of the sums that a server publishes."""
         return self.length * (self.prio3.circuit.field.size if self.proofs else 8)
 
     @cached_property
     def prio3(self) -> Prio3:
-        """How shares are made and verified, where they have proofs."""
+        """Scheme of shares with proofs; raise PrivotError if there is no circuit for the records."""
         query = self.query
         if isinstance(query, Pyramid):
             return Prio3(Levels(query.sizes, query.nullable))
@@ -298,10 +300,7 @@ class Encoder(SumRule):
 
     @cached_property
     def program(self) -> dict[str, Any] | None:
-        """The integers by which browsers make contributions; None for images.
-
-        Its fields are those of `docs/reference/wire.md`; columns are taken as a randomizer's are.
-        """
+        """Integers by which browsers make contributions (`docs/reference/wire.md`); None for images."""
         query, program = self.query, None
         if isinstance(query, PairCounts):
             program = self._pairs_program(query)
@@ -315,7 +314,7 @@ class Encoder(SumRule):
         return {"version": _PROGRAM_VERSION, "length": self.length, "unread": unread} | program
 
     def _pairs_program(self, query: PairCounts) -> dict[str, Any]:
-        """Return how each column is taken, its weight, and the codes of its atoms in every coding."""
+        """Return each column's program, its weight, and the codes of its atoms in every coding."""
         coded, pairs = self.schema.coded, []
         assert isinstance(self.fitted, TableFit)
         for name, atoms, weight in zip(
@@ -324,17 +323,19 @@ class Encoder(SumRule):
             (codings,) = atoms.codings  # those of the only release
             codes = [coding.codes.tolist() for coding in codings]
             pairs.append({"column": name, "weight": int(weight), "codes": codes})
-        takes = {name: column.code_program(name, column.codings) for name, column in coded.items()}
-        return {"columns": takes, "pairs": pairs}
+        columns = {
+            name: column.code_program(name, column.codings) for name, column in coded.items()
+        }
+        return {"columns": columns, "pairs": pairs}
 
     def encode(self, record: Mapping[str, Any]) -> tuple[bytes, bytes]:
-        """Return a record's shares for the leader and for the helper, by fresh randomness.
+        """Return a record's shares for the leader and for the helper, made with fresh randomness.
 
-        A device stores both until both servers have answered, and sends the same bytes again if need
-        be: a second encoding is a second report.
+        A device stores both until both servers have answered, and resends the same bytes if it got no
+        answer, because a second encoding is a second report.
 
         Raises:
-            PrivotError: for a record that the schema does not allow.
+            PrivotError: if the schema does not allow the record.
         """
         (shares,) = self.encode_table({name: [value] for name, value in record.items()})
         return shares
@@ -361,7 +362,7 @@ class Encoder(SumRule):
         return public + leader, public + helper
 
     def total(self, bodies: Iterable[bytes], role: Role, noise: Integers) -> bytes:
-        """Return the sum of a server's shares with its noise, as it is published."""
+        """Return the encoded sum of a server's shares and its noise (L,), which the server publishes."""
         server = ROLES.index(role)
         if not self.proofs:
             words = noise.view(np.uint64)
@@ -376,10 +377,10 @@ class Encoder(SumRule):
         return prime.encode((prio3.circuit.truncate(total) + noise) % prime.modulus)
 
     def opened(self, leader: bytes, helper: bytes) -> Integers:
-        """Return the sums (L,) with both noises, from what the servers published.
+        """Return the sums (L,) with both noises, from the sums that the servers published.
 
         Raises:
-            PrivotError: for numbers that are no sums of shares.
+            PrivotError: if the numbers are no sums of the same reports' shares.
         """
         if not self.proofs:
             return (as_words(leader) + as_words(helper)).view(np.int64)
@@ -390,14 +391,14 @@ class Encoder(SumRule):
         return sums.astype(np.int64)
 
     def contributions(self, data: Any) -> Iterator[Words]:
-        """Yield what the records of a table add to the sums, in chunks (n, L): **not private**."""
+        """Yield the contributions v of a table's records, in chunks (n, L): **not private**."""
         parts = self.fitted.records.encode(raw_table(data, self.schema))
         for start in range(0, len(parts[0]), _CHUNK):
             chunk = tuple(np.asarray(part[start : start + _CHUNK]) for part in parts)
             yield contributions(self.query, chunk).view(np.uint64)
 
     def read_share(self, share: bytes, role: Role) -> tuple[bytes, bytes]:
-        """Return the id of a share that a server was sent, and its words or seed.
+        """Return the id of a share that a server received, and its words or seed.
 
         Raises:
             PrivotError: if it is for the other server, of another encoder, or of another length.
@@ -413,7 +414,7 @@ class Encoder(SumRule):
         return rest[:_ID_BYTES], rest[_ID_BYTES:]
 
     def share_length(self, role: Role) -> int:
-        """Return the number of bytes of a share: a head, the id, and words or a seed."""
+        """Return the number of bytes of a share, which is a head, the id, and words or a seed."""
         if self.proofs:
             body = self.prio3.public_share_size + self.prio3.input_share_size(ROLES.index(role))
         else:
@@ -421,16 +422,16 @@ class Encoder(SumRule):
         return len(self.head(role)) + _ID_BYTES + body
 
     def head(self, role: Role) -> bytes:
-        """Return the bytes that a server's shares begin with: the fingerprint, and its number."""
+        """Return the first bytes of a server's shares: the encoder's fingerprint, and its number."""
         return bytes.fromhex(self.fingerprint) + bytes([ROLES.index(role)])
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical JSON, 64 digits, which shares and ledgers carry."""
+        """SHA-256 of the canonical JSON, in 64 hexadecimal digits; it is part of shares and ledgers."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """See `SumRule`; with a browser's program."""
+        """Return plain values, with the query's public numbers and a browser's program."""
         return super().to_dict() | {"device": self.program}
 
     @classmethod
@@ -439,12 +440,12 @@ class Encoder(SumRule):
         return cls.from_json(read_text(path, "encoder"))
 
     def save(self, path: str | Path) -> None:
-        """Write `encoder.json`; an existing file survives any failure."""
+        """Write `encoder.json`; if writing fails, an existing file stays."""
         write_file(path, self.to_json() + "\n")
 
 
 def one_round_fit(schema: Schema, where: str, settings: SumSettings | None = None) -> OneSumFit:
-    """Return the curator's fit of the least number of records; refused if it takes several rounds."""
+    """Return the curator's fit for the promise's people; raise PrivotError if it has several rounds."""
     promise = _promise(schema, where)
     budget = Budget(promise.epsilon, promise.delta, promise.people or 1, schema.unit)
     fitted = None

@@ -1,4 +1,4 @@
-"""Public data sets for demos, read and fetched: MNIST, Fashion-MNIST and USPS.
+"""Read and fetch public data sets of images: MNIST, Fashion-MNIST and USPS.
 
 | name | images | source |
 |---|---|---|
@@ -6,25 +6,22 @@
 | fashion_mnist | 60 000 + 10 000, 28 × 28 | Xiao, Rasul, Vollgraf (Zalando), MIT license |
 | usps | 7 291 + 2 007, 16 × 16 | Hastie, Tibshirani, Friedman, *Elements of statistical learning* |
 
-A folder of data sets contains `NAME.npz` for each (arrays `x_train`, `y_train`, `x_test`, `y_test` of
-bytes) or a folder `NAME` with the publisher's files, compressed or not. Both are verified by the same
-checksums, SHA-256 sums of the *values*, one byte a pixel or label in row-major order. (The publishers'
+A folder of data sets contains, for each of them, `NAME.npz` (arrays `x_train`, `y_train`, `x_test`,
+`y_test` of bytes) or a folder `NAME` with the publisher's files, compressed or not. Both are verified by
+SHA-256 checksums of the *values*, one byte per pixel or label in row-major order. (The publishers'
 checksums are of compressed files, which mirrors may compress differently.) No record of these sets is
 private; in experiments they take the place of private records.
 
 The **IDX format** of MNIST: two zero bytes, a type (8: unsigned bytes), the number of axes, one
 big-endian 32-bit size for each axis, then the values in row-major order.
 
-**Fetching** (`fetch`) resumes interrupted downloads. A file is written as `NAME.part`, and only missing
-bytes are requested (by HTTP Range; a server without ranges sends the whole file again). A data set is
-complete when all its files exist and their values have the known checksums. If they do not, the files
-that were fetched are removed, so that the next attempt starts anew; older files stay.
+**Fetching** (`fetch`) resumes interrupted downloads: only missing bytes are requested (by HTTP Range; a
+server without ranges sends the whole file again). If the values do not have the known checksums, the
+files that were fetched are removed, so that the next attempt starts anew; older files stay.
 
 References:
     LeCun, Cortes, Burges, *The MNIST database of handwritten digits* (1998), file formats.
 """
-
-from __future__ import annotations
 
 import gzip
 import hashlib
@@ -49,12 +46,12 @@ PARTS = ("x_train", "y_train", "x_test", "y_test")
 _IDX = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 IDX_FILES = tuple(f"{stem}-ubyte.gz" for stem in _IDX)
 ZIP_CODE_FILES = ("zip.train.gz", "zip.test.gz")
-_IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4
+_IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4  # start of an IDX file of bytes, most axes of its array
 
 
 @dataclass(frozen=True)
 class LabeledImages:
-    """Gray images (n, height, width) of bytes with labels (n,), for training and held out."""
+    """Gray images (n, height, width) of bytes and their labels (n,), for training and for tests."""
 
     name: str
     x_train: np.ndarray
@@ -73,7 +70,7 @@ class Source:
     """Source of one data set: addresses, names and checksums of its files."""
 
     name: str  # of the data set, of its folder, and of its npz file
-    addresses: tuple[str, ...]  # folders on the web that contain all files; tried in this order
+    addresses: tuple[str, ...]  # URLs of folders that contain all files; tried in this order
     files: tuple[str, ...]
     checksums: tuple[str, ...]  # SHA-256 of the values of `PARTS`
 
@@ -84,7 +81,7 @@ class Source:
         return [file for file in files if file.is_file()]
 
     def read(self, folder: Path) -> LabeledImages:
-        """Return the images in `folder`, with verified checksums.
+        """Read the images in `folder`, and verify their checksums.
 
         Raises:
             PrivotError: if the files are missing, damaged, or not what was published.
@@ -112,50 +109,48 @@ class Source:
         return [array for path in files for array in _read_zip_codes(path)]
 
 
-SOURCES = {
-    source.name: source
-    for source in (
-        Source(
-            "mnist",
-            (
-                "https://ossci-datasets.s3.amazonaws.com/mnist/",
-                "https://storage.googleapis.com/cvdf-datasets/mnist/",
-            ),
-            IDX_FILES,
-            (
-                "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
-                "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
-                "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
-                "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
-            ),
+_SOURCES = (
+    Source(
+        "mnist",
+        (
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            "https://storage.googleapis.com/cvdf-datasets/mnist/",
         ),
-        Source(
-            "fashion_mnist",
-            (
-                "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
-                "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-            ),
-            IDX_FILES,
-            (
-                "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
-                "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
-                "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
-                "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
-            ),
+        IDX_FILES,
+        (
+            "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+            "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+            "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+            "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
         ),
-        Source(
-            "usps",
-            ("https://hastie.su.domains/ElemStatLearn/datasets/",),
-            ZIP_CODE_FILES,
-            (
-                "2f7c143ae36230217969192bdf6cf789ab7d6b192094d8469106db85e5f32496",
-                "ee5027fd47b76715ac18ca27e72fa1332bde98e0b8ce593b503bb2bdb6c03da0",
-                "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b",
-                "0b8b792b8ca1c5c704fd9d5bbd1b261623a359e6c8c65b23db428257beea7800",
-            ),
+    ),
+    Source(
+        "fashion_mnist",
+        (
+            "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         ),
-    )
-}
+        IDX_FILES,
+        (
+            "2e487a6c89124f78f2d7521542223cafe96f7123c3ca13d447772ac6ecbb3012",
+            "657fbd221bfc9f4198cc14b5619cc33ec57c58dd0e47af4d99d6650759e869a7",
+            "c867c93ff95360594e8ec3287995350b824dd110b11595c0e13d5423f621867a",
+            "3d0e6c6ea990b53b6f8f500a41cac93881d981b315f84578b7d915342ade01e9",
+        ),
+    ),
+    Source(
+        "usps",
+        ("https://hastie.su.domains/ElemStatLearn/datasets/",),
+        ZIP_CODE_FILES,
+        (
+            "2f7c143ae36230217969192bdf6cf789ab7d6b192094d8469106db85e5f32496",
+            "ee5027fd47b76715ac18ca27e72fa1332bde98e0b8ce593b503bb2bdb6c03da0",
+            "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b",
+            "0b8b792b8ca1c5c704fd9d5bbd1b261623a359e6c8c65b23db428257beea7800",
+        ),
+    ),
+)
+SOURCES = {source.name: source for source in _SOURCES}
 
 
 def find_source(name: str) -> Source:
@@ -166,9 +161,7 @@ def find_source(name: str) -> Source:
 
 
 def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
-    """Load the data set `name` from a folder with `name.npz`, or the publisher's files in `name/`.
-
-    By default it is the folder in the environment variable PRIVOT_DATA.
+    """Load `"mnist"`, `"fashion_mnist"` or `"usps"` from a folder; by default from that in PRIVOT_DATA.
 
     Raises:
         PrivotError: if the files are missing or damaged, or their values are not the published ones.
@@ -183,7 +176,7 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Read the array of unsigned bytes in an IDX file, compressed if its name ends with `.gz`."""
+    """Read the array of unsigned bytes in an IDX file, which may be compressed (`.gz`)."""
     content = _read_bytes(path)
     if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
         raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")
@@ -200,7 +193,7 @@ def read_idx(path: Path) -> np.ndarray:
 
 
 def _read_bytes(path: Path) -> bytes:
-    """Read a file, uncompressed if its name ends with `.gz`."""
+    """Read a file, and decompress it if its name ends with `.gz`."""
     raw = path.read_bytes()
     try:
         return gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -219,14 +212,14 @@ def _read_npz(path: Path) -> list[np.ndarray]:
 
 
 def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read USPS digits, lines of a label and 256 gray values in [−1, 1]; gray is 255 (value + 1)/2."""
+    """Read USPS images (n, 16, 16) and labels (n,): lines of a label and 256 values v in [−1, 1]."""
     try:
         lines = [line.split() for line in _read_bytes(path).split(b"\n") if line.strip()]
         rows = np.array(lines, float)
         labels, gray = rows[:, 0].astype(np.uint8), rows[:, 1:].reshape(-1, 16, 16)
     except (ValueError, IndexError) as error:
         raise PrivotError(f"{path} is no file of zip codes ({error}): fetch it again") from error
-    # Values have three decimals. In integers, halves are always rounded up.
+    # Gray is 255 (v + 1)/2. Values have three decimals, so integers are exact, and halves round up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
 
@@ -240,9 +233,9 @@ _PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 def fetch(
     name: str, folder: str | Path, *, address: str | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """Fetch the data set `name` into `folder/name` and return that folder.
+    """Fetch a data set into `folder/NAME`, and return that folder.
 
-    `address` is a folder on the web with the files; the publishers' by default. `say` gets messages.
+    `address` is the URL of a folder with the files, by default the publishers'; `say` gets messages.
 
     Raises:
         PrivotError: if no address answers, or the files are not the published data set.
@@ -260,7 +253,7 @@ def fetch(
 
 
 def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = print) -> Path:
-    """Fetch a data set from its source: resume partial files, and verify the checksums."""
+    """Fetch a data set from its source, resume partial files, and verify checksums; see `fetch`."""
     target, archive = folder / source.name, folder / f"{source.name}.npz"
     if archive.exists():
         raise PrivotError(f"{archive} is there already: remove it, or fetch to another folder")
@@ -276,8 +269,8 @@ def fetch_source(source: Source, folder: Path, say: Callable[[str], None] = prin
     except PrivotError as error:
         for path in missing:
             path.unlink()
-        others = sorted(map(str, source.found(folder)))
-        more = f"; there before, and not removed: {', '.join(others)}" if others else ""
+        older = sorted(map(str, source.found(folder)))
+        more = f"; there before, and not removed: {', '.join(older)}" if older else ""
         raise PrivotError(f"{error}{more}") from None
     say(f"{source.name} is in {target}, checksums verified")
     return target

@@ -1,22 +1,19 @@
-"""Demo of images: labeled digits, learned from one report a person at pure local ε = 10.
+"""Demo of images: labeled digits, learned from one report of each person at pure local ε = 10.
 
 Each of 60 000 simulated devices reports image and label together, with the whole ε, as one of thousands
 of public directions: a seed and an index, 12 bytes. Gaussian classes are fitted to the reports, and a
 classifier that is trained only on their samples recognizes held-out digits. `mechanism="gaussian"` runs
-the papers' version: noise on each image (a norm bound and a low-pass filter reduce it), a randomized
-label, and a generator trained by entropic optimal transport.
+the papers' version (Reshetova, Chen, Özgür 2024): Gaussian noise on each image, reduced by a norm bound
+and a low-pass filter, a randomized label, and a generator trained by entropic optimal transport.
 
-The digits are made-up handwriting, or MNIST if a folder of data sets is given.
+The digits are simulated handwriting, or MNIST if a folder of data sets is given.
 
-**Handwriting** (`draw_digits`) simulates many people with different hands. The shapes are the 1 797
-digits that scikit-learn contains: bitmaps of 32 × 32 by 43 people, in which the ink of each block of
-4 × 4 was counted, from 0 to 16 (Alpaydin and Kaynak, *Optical recognition of handwritten digits*, 1998,
-UCI repository, CC BY 4.0). A fifth of the shapes is held out, and not transformed. Each person copies a
-random one of the others, rotated, slanted, stretched and moved by random amounts, on a sheet of 20 × 20
-pixels.
+**Handwriting** (`draw_digits`). The shapes are 1 797 digits that scikit-learn contains: 8 × 8 counts,
+from 0 to 16, of the ink in blocks of bitmaps by 43 people (Alpaydin and Kaynak, *Optical recognition of
+handwritten digits*, 1998, UCI repository, CC BY 4.0). A fifth of the shapes is held out, and not
+transformed. Each simulated person copies a random one of the others, rotated, slanted, stretched and
+shifted by random amounts, to an image of 20 × 20 pixels.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Callable
@@ -43,12 +40,12 @@ from privot.schema import Schema
 from privot.schema.columns.array import interpolate, tensor_array
 from privot.training import Progress
 
-DELTA = 1e-5
-PAPERS = "gaussian"
+DELTA = 1e-5  # of the papers' version
+PAPERS = "gaussian"  # mechanism of the papers' version
 _MECHANISMS = ("auto", "candidates", PAPERS)
 _MAX_LABEL_EPSILON = 4.0  # of the papers' version
 _RADIUS = 25 / 28  # norm bound of an image, relative to its side length
-_SAMPLES, _ACROSS = 10_000, 10  # images for training a classifier, images in a row
+_SAMPLES, _ACROSS = 10_000, 10  # training images of a classifier, images in a row
 _LIMIT = 2.5  # standard deviations of a candidate's pixels that are shown as black and white
 COMMANDS = """\
 privot schema check schema.toml
@@ -94,9 +91,9 @@ def run_image_demo(
         folder: Folder of the results.
         num_people: Number of people, at most the number of images in `data`.
         epsilon: Privacy loss of each person's report, image and label together.
-        mechanism: `"candidates"`, or `"auto"`, which means the same; `"gaussian"` for the papers' noise.
-        data: Folder of data sets with MNIST; made-up handwriting by default.
-        settings: Settings of the fit; defaults otherwise.
+        mechanism: `"candidates"` (or `"auto"`, which means the same), or `"gaussian"`, the papers'.
+        data: Folder of data sets with MNIST; simulated handwriting by default.
+        settings: Settings of the fit.
         say: Callback for messages.
         progress: Callback after the steps of the fit.
     """
@@ -133,22 +130,22 @@ def run_image_demo(
         steps=model.made_with["steps"],
     )
     picture = ("digits.png", _draw(people, release, synthetic, metrics))
-    noise = [each["in_words"] for each in randomizer.expected_noise()]
+    noise = [column["in_words"] for column in randomizer.expected_noise()]
     fields = {"noise": noise, "commands": COMMANDS, "mnist": data is not None}
     write_results(folder, "image_demo.html", picture, model, metrics, fields)
     return metrics
 
 
-def accuracy(schema: Schema, learned: pa.Table, held_out: pa.Table) -> float:
-    """Return the accuracy of a logistic regression trained on at most 10 000 images of `learned`."""
-    learned = learned.take(np.random.default_rng(0).permutation(len(learned))[:_SAMPLES])
-    x, held_out_x = (unit_pixels(schema, "image", table) for table in (learned, held_out))
-    labels, truth = (np.array(table["label"].to_pylist()) for table in (learned, held_out))
+def accuracy(schema: Schema, training: pa.Table, held_out: pa.Table) -> float:
+    """Return the accuracy on held-out images of logistic regression on 10 000 images of `training`."""
+    training = training.take(np.random.default_rng(0).permutation(len(training))[:_SAMPLES])
+    x, held_out_x = (unit_pixels(schema, "image", table) for table in (training, held_out))
+    labels, truth = (np.array(table["label"].to_pylist()) for table in (training, held_out))
     return round(float((learn_labels(x, labels, held_out_x) == truth).mean()), 4)
 
 
 def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
-    """Return tables of people, beginning with ten of each digit to show, and of held-out images."""
+    """Return the people's table, which begins with ten of each digit to show, and the held-out one."""
     x, y = images.x_train[:num_people], images.y_train[:num_people]
     shown = np.concatenate([np.flatnonzero(y == label)[:_ACROSS] for label in range(10)])
     order = np.concatenate([shown, np.setdiff1d(np.arange(len(y)), shown)])
@@ -176,7 +173,7 @@ def _randomizer(side: int, epsilon: float, mechanism: str) -> Randomizer:
 def _draw(
     people: pa.Table, release: Release, synthetic: pa.Table, metrics: ImageDemoMetrics
 ) -> Figure:
-    """Draw digits of people, reports and the model: a row of ten for each digit."""
+    """Draw images of people, of their reports and of the model: a row of ten for each digit."""
     column, most = release.schema.images["image"], _ACROSS**2
     received, limit = _report_images(release, most)
     real = unit_images(column, "image", people, most)
@@ -223,22 +220,20 @@ def _report_images(release: Release, most: int) -> tuple[np.ndarray, float]:
 
 # Handwriting.
 
-SIDE = 20  # pixels of a sheet
+SIDE = 20  # pixels along a side of an image
 MOST_PEOPLE = 10**7
-_FINE = 40  # pixels of an interpolated shape's side
-_HELD_OUT = 0.2  # share of the shapes
-_MARGIN = 1.15  # side of a sheet relative to that of a shape
-# Pixels up to the first value become white, from the second on black: counting had blurred strokes.
+_FINE = 40  # pixels along a side of an interpolated shape
+_HELD_OUT = 0.2  # share of the shapes that is held out
+_MARGIN = 1.15  # side of an image relative to that of a shape
+# Values up to the first become 0 and from the second on 1, because counting had blurred the strokes.
 _PAPER, _INK = 0.25, 0.85
-# Standard deviations of a hand: rotation in radians, slant, log of both stretches, shift (of the sheet).
+# Standard deviations: rotation in radians, slant, logarithm of stretches, shift relative to the image.
 _TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
 _AT_ONCE = 4096  # digits that are transformed at once
 
 
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
-    """Draw digits as made-up people write them, and held-out digits that nobody copied.
-
-    The held-out digits are the same for all seeds.
+    """Draw digits of simulated people, and held-out digits, which are the same for all seeds.
 
     Raises:
         PrivotError: if scikit-learn is missing, or the number of people is out of range.
@@ -257,14 +252,15 @@ def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:
     written = np.empty((num_people, SIDE, SIDE), np.uint8)
     for start in range(0, num_people, _AT_ONCE):
         chunk = chosen[start : start + _AT_ONCE]
-        written[start : start + _AT_ONCE] = _write(shapes[chunk], _hands(len(chunk), rng))
-    identity = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
-    test = _write(shapes[held_out], identity)
+        maps = _draw_maps(len(chunk), rng)
+        written[start : start + _AT_ONCE] = _transform(shapes[chunk], maps)
+    only_margin = np.broadcast_to(_MARGIN * np.eye(2, 3), (len(held_out), 2, 3))
+    test = _transform(shapes[held_out], only_margin)
     return LabeledImages("digits", written, labels[chosen], test, labels[held_out])
 
 
 def _shapes() -> tuple[np.ndarray, np.ndarray]:
-    """Return all digits (n, 40, 40), interpolated, from 0 to 1, and their labels (n,)."""
+    """Return the shapes of all digits (n, 40, 40), interpolated, in [0, 1], and their labels (n,)."""
     try:
         loaded = import_module("sklearn.datasets").load_digits()
     except ModuleNotFoundError:
@@ -280,8 +276,8 @@ def _shapes() -> tuple[np.ndarray, np.ndarray]:
     return ((fine - _PAPER) / (_INK - _PAPER)).clip(0, 1), loaded.target.astype(np.uint8)
 
 
-def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw affine maps (n, 2, 3) from places (row, column) on a sheet to a shape, both [−1, 1]².
+def _draw_maps(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw affine maps (n, 2, 3) from positions (row, column) in an image to a shape, both [−1, 1]².
 
     Each is the matrix, rotation times slant times stretches, and the shift as the last column.
     """
@@ -295,13 +291,13 @@ def _hands(count: int, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate([turned @ slanted * stretches[:, None], moves[:, :, None]], axis=2)
 
 
-def _write(shapes: np.ndarray, hands: np.ndarray) -> np.ndarray:
-    """Return gray bytes (n, side, side): each shape (n, 40, 40) transformed by its map (n, 2, 3)."""
-    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the sheet's pixels, in [−1, 1]
-    sheet = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
-    # Row and column in the shape of each of the sheet's pixels (n, 2, side²), 0 at a first center.
-    places = (hands @ sheet.reshape(3, -1) + 1) * _FINE / 2 - 0.5
-    # White beyond the shape: padding moves pixel i to i + 1.
+def _transform(shapes: np.ndarray, maps: np.ndarray) -> np.ndarray:
+    """Transform each shape (n, 40, 40) by its map (n, 2, 3) to gray bytes (n, side, side)."""
+    centers = (np.arange(SIDE) + 0.5) * 2 / SIDE - 1  # of the image's pixels, in [−1, 1]
+    image = np.stack([*np.meshgrid(centers, centers, indexing="ij"), np.ones((SIDE, SIDE))])
+    # Fractional indices (n, 2, side²), row and column, of the image's pixels in the shape.
+    indices = (maps @ image.reshape(3, -1) + 1) * _FINE / 2 - 0.5
+    # Zeros surround the shape; this padding moves pixel i to i + 1.
     padded = np.pad(shapes, ((0, 0), (1, 1), (1, 1)))
-    gray = interpolate(padded, places[:, 0] + 1, places[:, 1] + 1)
+    gray = interpolate(padded, indices[:, 0] + 1, indices[:, 1] + 1)
     return np.rint(255 * gray).astype(np.uint8).reshape(len(shapes), SIDE, SIDE)

@@ -1,16 +1,14 @@
 """Demo of places: the distribution of 200 000 people's home towns, learned from reports at ε = 4.
 
-Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: the papers' Laplace noise,
-whose scale at ε = 4 is half the width of the country, and the most informative mechanism at the same ε.
-Each is fitted by its best estimator. `mechanism="laplace"` runs only the papers' version: Laplace noise,
-and a generator trained by entropic optimal transport.
+Longitude and latitude, scaled to [−1, 1]², are reported by two mechanisms: Laplace noise, whose scale at
+ε = 4 is half the width of the country, and the most informative mechanism at the same ε. Each is fitted
+by its best estimator. `mechanism="laplace"` runs only the papers' version (Reshetova, Chen, Özgür 2024):
+Laplace noise, and a generator trained by entropic optimal transport.
 
-**People** (`draw_people`) live in 5 383 populated places of the United Kingdom, © GeoNames
-(https://www.geonames.org), CC BY 4.0, derived by `scripts/derive_places.py`. The file describes towns,
-not persons: made-up people are drawn in proportion to population.
+**People** (`draw_people`) are simulated: their home towns are drawn in proportion to population from
+5 383 populated places of the United Kingdom (© GeoNames, https://www.geonames.org, CC BY 4.0, derived by
+`scripts/derive_places.py`).
 """
-
-from __future__ import annotations
 
 import resource
 import sys
@@ -56,7 +54,7 @@ kind = "vector"
 columns = ["longitude", "latitude"]
 bounds = {[list(limits) for limits in BOX]}
 """
-PAPERS = "laplace"
+PAPERS = "laplace"  # mechanism of the papers' version
 _KINDS = ("auto", "window", PAPERS)
 _SCHEMA = Schema.from_toml(SCHEMA_TOML)
 _DOMAIN = _SCHEMA.point_column("home").domain
@@ -64,7 +62,7 @@ _DOMAIN = _SCHEMA.point_column("home").domain
 
 @dataclass(frozen=True)
 class MapMetrics:
-    """Errors of one mechanism: W₂ in units where bounds are ±1 (`w2_…`), and in kilometers (`km_…`)."""
+    """Errors of one mechanism: W₂ in units where bounds are ±1 (`w2_…`), or in kilometers (`km_…`)."""
 
     mechanism: str
     estimator: str
@@ -86,6 +84,13 @@ class DemoMetrics:
     peak_memory_mb: float
     seed: int
     maps: list[MapMetrics]
+
+
+class Distances(NamedTuple):
+    """W₂ between 3 000 and 3 000 points, in units where bounds are ±1 (mean of 3 draws), and in km."""
+
+    units: float
+    kilometers: float
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def run_demo(
         epsilon: Privacy loss of each person's report.
         mechanism: `"window"` or `"auto"`, which are compared with Laplace noise; `"laplace"` for Laplace
             noise alone, learned by a generator as in the papers.
-        settings: Settings of the fits; defaults otherwise.
+        settings: Settings of the fits.
         say: Callback for messages.
         progress: Callback after the steps of a generator.
     """
@@ -158,7 +163,7 @@ def run_demo(
         km_floor=floor.kilometers,
         peak_memory_mb=peak_memory_mb(),
         seed=settings.seed,
-        maps=[fitted.metrics(own, sent) for fitted, own, sent in distances],
+        maps=[fitted.metrics(error, sent) for fitted, error, sent in distances],
     )
     picture = ("maps.png", _draw(private, maps, metrics))
     noise = randomizers[-1].expected_noise()[0]["in_words"]
@@ -176,23 +181,17 @@ def _learn(release: Release, settings: FitSettings, progress: Progress | None) -
     return _FittedMap(release, model, samples, seconds)
 
 
-class Distances(NamedTuple):
-    """W₂ of 3 000 from 3 000 points, in units where bounds are ±1 (mean of 3 draws), and in km."""
-
-    units: float
-    kilometers: float
-
-
 def measure_maps(truth: np.ndarray, maps: Sequence[np.ndarray]) -> list[Distances]:
-    """Return the distances of maps from the true one, all of points (n, 2) in degrees."""
-    units = _measure(to_unit(_DOMAIN, truth), [to_unit(_DOMAIN, each) for each in maps], repeats=3)
+    """Return the distances of maps from the true one; all are points (n, 2) in degrees."""
+    scaled = [to_unit(_DOMAIN, points) for points in maps]
+    units = _measure(to_unit(_DOMAIN, truth), scaled, repeats=3)
     kilometers = _measure(to_kilometers(truth), map(to_kilometers, maps), repeats=1)
     pairs = zip(units, kilometers, strict=True)
     return [Distances(round(unit, 4), round(km, 1)) for unit, km in pairs]
 
 
 def measure_reports(truth: np.ndarray, releases: Sequence[Release]) -> list[float]:
-    """Return the distances, in units, of reports, moved into the domain, from the truth."""
+    """Return the distances, in units, of reports from the truth, after projection to the domain."""
     reports = [to_unit(_DOMAIN, _points(release.table)) for release in releases]
     inside = map(_DOMAIN.unit.project, reports)
     return [round(w2, 4) for w2 in _measure(to_unit(_DOMAIN, truth), inside, repeats=1)]
@@ -200,14 +199,14 @@ def measure_reports(truth: np.ndarray, releases: Sequence[Release]) -> list[floa
 
 def _measure(truth: np.ndarray, samples: Iterable[np.ndarray], repeats: int) -> list[float]:
     """Return the distance of each sample from the truth, computed in threads."""
-    # Several threads of BLAS would wait for each other.
+    # BLAS itself uses one thread: several would wait for each other.
     with threadpool_limits(1, user_api="blas"):
         distance = partial(sample_distance, y=truth, repeats=repeats)
         return list(map_threads(distance, [(sample,) for sample in samples]))
 
 
 def draw_people(num_people: int, seed: int) -> pa.Table:
-    """Draw home towns of made-up people in proportion to population: longitude, latitude."""
+    """Draw home towns of simulated people in proportion to population, as longitude and latitude."""
     num_people = require_count("people", num_people, MOST_ROWS)
     places = pa_csv.read_csv(PLACES_FILE)
     population = places["population"].to_numpy().astype(float)
@@ -218,7 +217,7 @@ def draw_people(num_people: int, seed: int) -> pa.Table:
 
 
 def to_kilometers(points: np.ndarray) -> np.ndarray:
-    """Project degrees (n, 2) to kilometers east and north, exact at the middle latitude of the map.
+    """Project degrees (n, 2) to kilometers east and north, exactly at the middle latitude of the map.
 
     Examples:
         >>> to_kilometers(np.array([[0.0, 1.0]])).round()
@@ -243,8 +242,8 @@ def _draw(private: np.ndarray, maps: list[_FittedMap], metrics: DemoMetrics) -> 
         received = _points(fitted.release.table)
         off = 1 - float(((received >= low) & (received <= high)).all(axis=1).mean())
         kind = errors.mechanism
-        whose = "Laplace noise, the papers’" if kind == PAPERS else f"Privot’s {kind}"
-        group = f"{whose}, ε = {at_most(metrics.epsilon)}"
+        name = "Laplace noise, the papers’" if kind == PAPERS else f"Privot’s {kind}"
+        group = f"{name}, ε = {at_most(metrics.epsilon)}"
         error = f"W₂ {errors.w2_learned:.3f}: {errors.km_learned:.0f} km off"
         # Reports are on a grid; jitter of less than a grid cell avoids stripes in the map's cells.
         jitter = np.random.default_rng(0).uniform(-0.5, 0.5, received.shape) * (high - low) / 256

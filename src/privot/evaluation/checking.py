@@ -1,17 +1,19 @@
-"""Check of a model by reports alone, where no real record may be read.
+"""Check of a model by privatized reports alone, without real records.
 
-A check consists of 90 % confidence intervals of the population's shares, means, quantiles and
-correlations, which hold whatever the model is (`estimates`); a test of whether the reports contradict
-the model, for each column and pair, and the model's expected errors (`rehearsal`); the performance of
-classifiers that are trained on synthetic records and predict a named target (`target_check`); and
-findings in words, graded by the limits of `verdicts`.
+A check has four parts:
 
-A pair or a column is contradicted if its test rejects the model at a family-wise error rate of 5 % over
-all columns and pairs (Holm's procedure).
+- 90 % confidence intervals of the population's shares (`estimates`), means, quantiles and correlations
+  (`number_checks`);
+- for each column and pair of columns, the model's expected error, and a test of whether the reports
+  contradict the model (`rehearsal`). They do if the test rejects the model at a family-wise error rate
+  of 5 % over all columns and pairs (Holm's procedure);
+- if a target column is named, the performance of classifiers that are trained on synthetic records to
+  predict it (`target_check`);
+- findings in words, graded by the limits of `verdicts`.
 
-**Privacy review.** Everything is computed from a release, a model of that release, and coins: it is
-post-processing, and retains the release's guarantee, whatever is printed, stored or shown. No raw record
-is read; rehearsals simulate people by sampling the model.
+**Privacy review.** Everything is computed from a release, a model of that release, and random numbers.
+This is post-processing, so the release's guarantee covers whatever is printed, stored or shown. No raw
+record is read; rehearsals simulate people by sampling the model.
 
 References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective
@@ -45,8 +47,8 @@ from privot.local.releases import Releases, Reports
 from privot.schema.columns.alphabet import Alphabet
 
 MIN_REPORTS = 100
-_NO_DEPENDENCE = 0.005  # a strongest dependence below is that of a model without dependence
-_NUM_SAMPLED = 100_000  # records, for the distribution of numbers within bins
+_NO_DEPENDENCE = 0.005  # a model whose pairs are all below has no dependence
+_NUM_SAMPLED = 100_000  # records of the model, for the distribution of numbers within bins
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,11 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """Check of a pair of columns; `dependence` is the model's total variation from independence."""
+    """Check of a pair of columns, with the fields of a `ColumnCheck`.
+
+    `dependence` is the total variation between the pair's joint shares in the model and independence;
+    `correlation` is None unless both columns are of numbers.
+    """
 
     first: str
     second: str
@@ -138,11 +144,11 @@ class Check(Summarized):
         return {finding.topic: finding.words for finding in self.verdict}
 
     def recorded(self, model: LocalModel) -> LocalModel:
-        """Return the model with this check, which is saved with it."""
+        """Return a copy of the model that stores this check in its file."""
         return replace(model, made_with=model.made_with | {"check": self.to_dict()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values for JSON."""
         return asdict(self)
 
     @classmethod
@@ -181,7 +187,7 @@ def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
 
 
 def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
-    uncovered = [pair.name for pair in pairs if pair.p_value is None]
+    uncovered = [pair.name for pair in pairs if pair.p_value is None]  # answered by no report
     if len(uncovered) == len(pairs):
         words = "no report covers two columns together: they are taken as independent"
         return Finding(verdicts.DEPENDENCE, "unknown", words)
@@ -225,21 +231,20 @@ def check(
 
     Arguments:
         model: Model of a table of codes, by [`fit`][privot.local.fitting.fit].
-        release: The reports; if the model was fitted to several releases, as many releases.
+        release: The reports: as many releases as the model was fitted to.
         held_out: Whether the model was fitted without these reports.
         target: Column to predict from the others, by a classifier, or by regression if it is a number.
         seed: Seed of the rehearsals' draws.
         progress: Callback with the number of finished steps and the number of all steps.
 
     Returns:
-        A `Check`, whose `verdict` has findings in words, with a `ColumnCheck` for each column, a
-        `PairCheck` for each pair and, if a target is named, a `TargetCheck`.
+        A `Check`; its `verdict` has findings in words.
 
     Raises:
         PrivotError: if the model is not of a table of codes; if the reports are of another randomizer,
             or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
     """
-    releases = _checkable(model, release, target)
+    releases = _require_checkable(model, release, target)
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
@@ -262,18 +267,16 @@ def check(
         growth = rehearsed.growth(real_residuals, num_columns=2, held_out=held_out)
         target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     advance(total, total)
-    return Check(
-        str(model.guarantee), len(releases), held_out,
-        tuple(column_checks), tuple(pair_checks), target_check,
-    )  # fmt: skip
+    checks = tuple(column_checks), tuple(pair_checks)
+    return Check(str(model.guarantee), len(releases), held_out, *checks, target_check)
 
 
-def _checkable(
+def _require_checkable(
     model: LocalModel, release: Reports | Sequence[Reports], target: str | None
 ) -> Releases:
-    """Return the releases; raise PrivotError if the model, they or the target cannot be checked."""
+    """Return the releases; raise PrivotError if model, releases or target cannot be checked."""
     releases = Releases.of(release)
-    if "averaged" not in model.made_with:  # which only a fit of latent classes records
+    if "averaged" not in model.made_with:  # only fits of latent classes record it
         raise PrivotError(
             f"estimator is {model.made_with['estimator']!r}, and only a model of a table whose columns "
             "are all reported as codes is checked: compare it with real records by `evaluate`"
@@ -294,7 +297,7 @@ def _checkable(
 
 @dataclass(frozen=True, eq=False)
 class _ReportComparison:
-    """Comparison of a model with reports, by *question*: a column in one of a release's alphabets."""
+    """Comparison of a model with reports, by question (`estimates` defines it)."""
 
     model: LocalModel
     reports: CodeReports
@@ -313,39 +316,39 @@ class _ReportComparison:
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
-        """Check a column's shares in the schema's alphabet, and its mean and quantiles if a number."""
+        """Check the shares of a column's codes and, of a column of numbers, its mean and quantiles."""
         name, declared = list(self.model.schema.coded.items())[column]
-        about = [question for (question,) in self.reports.by_columns[column,]]
-        shown = self._shown_question(about, declared.alphabet)
-        number, samples = None, {q: self.samples[q] for q in about if q in self.samples}
+        questions = [question for (question,) in self.reports.by_columns[column,]]
+        shown = self._shown_question(questions, declared.alphabet)
+        number, samples = None, {q: self.samples[q] for q in questions if q in self.samples}
         labels = declared.labels_in(self.reports.questions[shown].alphabet)
         model_shares = cell_shares(sampler_of(self.model).atoms, self.reports.questions[shown])
         shares = estimate(self.reports, (shown,)).checks(model_shares)
         people = self.reports.people(column)
-        if samples and not np.isnan(samples[about[0]].values).all():
+        if samples and not np.isnan(samples[questions[0]].values).all():
             number = check_number(self.reports, samples)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
 
-    def _shown_question(self, about: Sequence[int], alphabet: Alphabet) -> int:
+    def _shown_question(self, numbers: Sequence[int], alphabet: Alphabet) -> int:
         """Return the newest release's question in this alphabet, or else its first question."""
         questions = self.reports.questions
-        newest_release = max(questions[q].release for q in about)
-        newest = [q for q in about if questions[q].release == newest_release]
+        newest_release = max(questions[number].release for number in numbers)
+        newest = [number for number in numbers if questions[number].release == newest_release]
         return next((q for q in newest if questions[q].alphabet == alphabet), newest[0])
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""
         first, second = (list(self.model.schema.coded)[i] for i in columns)
-        about, correlation = self.reports.about(*columns), None
-        if about and all(q in self.samples for questions in about for q in questions):
+        pairs, correlation = self.reports.about(*columns), None
+        if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
-            ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in about]
+            ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
             correlation = check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = total_variation(joint, independent(joint))
+        people = self.reports.people(*columns)
         return PairCheck(
-            first, second, self.reports.people(*columns), fit.error, dependence, fit.p_value,
-            fit.contradicted, correlation,
-        )  # fmt: skip
+            first, second, people, fit.error, dependence, fit.p_value, fit.contradicted, correlation
+        )

@@ -1,20 +1,22 @@
 r"""Distances of synthetic records from real ones: points, images, columns, pairs, numbers, correlations.
 
-Two samples of one distribution differ, and even a model of independent columns gets much right. So each
-distance is reported together with two references:
+Two samples of one distribution differ, and even a model of independent columns can be close to the real
+records. So each distance is reported together with two references:
 
-- the **floor**, the score of a perfect model: the distance between two samples of the real shares, of as
-  many records as the synthetic and the real table have. The real shares are themselves a sample, and are
-  0 in cells without a real record; so with many cells and few records this floor is slightly too low, to
-  the model's disadvantage;
-- the **ceiling**, independence: the distance of a sample of the product of the real one-way marginals,
-  with as many records. A model above it is worse than one of independent columns.
+- the **floor** is the score of a perfect model: the distance between two samples drawn from the real
+  shares, with as many records as the synthetic and the real table. The real shares are themselves a
+  sample, and are 0 in cells without a real record. With many cells and few records this floor is
+  therefore slightly too low, to the model's disadvantage;
+- the **ceiling** is the score of independent columns: the distance of a sample of the product of the
+  real one-way marginals, with as many records. A model above it is worse than independent columns.
 
-**Points.** The Wasserstein distance of two *samples* of n points of one distribution is about
-$n^{-1/d}$ in d ≥ 3 dimensions. Its floor is the distance between two disjoint samples of the real
-records; both are means over several subsamples. **Images** are compared by sliced W₂ of pixels in
-[−1, 1], times $\sqrt N$, which makes the distance of two single images their ℓ2 distance. Exact W₂ is
-not used for images: in hundreds of dimensions its floor exceeds all differences of interest.
+**Points** are compared by W₂, the 2-Wasserstein distance. Between two *samples* of n points of one
+density it is of order $n^{-1/d}$ or larger in d ≥ 3 dimensions (Dudley). Its floor is the distance
+between two disjoint samples of the real records; distance and floor are means over several subsamples.
+
+**Images** of N pixels in [−1, 1] are compared by $\sqrt N$ times the sliced W₂, the root mean squared W₂
+of projections to random directions. For two single images, this is about their ℓ2 distance. Exact W₂ is
+not used, because in hundreds of dimensions its floor exceeds all differences of interest.
 
 **Columns** are compared by the total variation of their codes: the smallest share of records that would
 have to change for the two tables to agree. **Pairs** are compared by the total variation of joint codes,
@@ -23,21 +25,18 @@ and by the difference of Cramér's V. For a joint table $p_{ab}$ with margins $p
 - independence is the table $p_a p_b$ with the same margins; its total variation from $p_{ab}$ is the
   error of a model with exact single columns and no dependence;
 - Cramér's V is $\sqrt{φ² / (\min(r, c) − 1)}$ with $φ² = \sum_{ab} p_{ab}²/(p_a p_b) − 1$: 0 where the
-  columns are independent, 1 where one determines the other. A sample's V is biased upwards, by about
-  $(r−1)(c−1)/n$ in φ²; so the floor matters for differences of V.
+  columns are independent, 1 where one determines the other. In a sample of n records, φ² is too large by
+  about $(r−1)(c−1)/n$, so the floor matters for differences of V.
 
 In pairs, a column has at most 256 levels, of which the last stands for all less frequent values. If
-there are more than 100 columns, the seed selects 100 of them, whose pairs are compared.
+there are more than 100 columns, the pairs of 100 random ones are compared.
 
 **Numbers**, dates, and each coordinate of a vector are also compared by value, because bins hide the
 distribution within them:
 
 - by **KS**, the Kolmogorov–Smirnov distance $\max_t |F(t) − G(t)|$ of the values that are not missing:
   the largest error of a share of people below a threshold;
-- by quantiles, mean and standard deviation, together with the real ones;
-- by **tails**: the shares of synthetic values below the real 1 % quantile and above the real 99 %
-  quantile; both are .01 where tails agree (less if many people have exactly that value);
-- by the share of missing values.
+- by quantiles, mean, standard deviation, tails, and the share of missing values (`NumberScore`).
 
 **Correlations** are Pearson's, of records where neither value is missing; for independence, the values
 of each column are shuffled.
@@ -46,6 +45,7 @@ Every result depends on real records: **not private**.
 
 References:
     Cramér, *Mathematical Methods of Statistics* (1946), §21.9.
+    Dudley, *The speed of mean Glivenko–Cantelli convergence* (1969).
 """
 
 import math
@@ -65,11 +65,11 @@ from privot.schema.domains import Array
 from privot.transport.assignment import wasserstein
 
 MIN_RECORDS = 4
-LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the quantiles of numbers
 _PROJECTIONS = 500  # directions of sliced distances
-_MAX_PAIRED, _MAX_CORRELATED = 100, 60  # columns
-_MAX_LEVELS = 256  # of a column in pairs
-_DRAWS = 6  # samples of which floors and ceilings are means
+_MAX_PAIRED, _MAX_CORRELATED = 100, 60  # columns whose pairs, and correlations, are compared
+_MAX_LEVELS = 256  # levels of a column in pairs
+_DRAWS = 6  # floors and ceilings are means over as many samples
 
 
 def total_variation(p: Array, q: Array) -> float:
@@ -133,7 +133,7 @@ class PointScore:
 def score_points(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_points: int, seed: int = 0
 ) -> PointScore:
-    """Return exact W₂ of non-missing points, in unit coordinates (bounds are [−1, 1]^d)."""
+    """Return W₂ between at most `num_points` points without missing coordinates, scaled to [−1, 1]^d."""
     points, truth = (_unit_points(schema, name, table) for table in (synthetic, real))
     size = min(num_points, len(points), len(truth) // 2)
     distance = sample_distance(points, truth, size, seed=seed)
@@ -143,7 +143,7 @@ def score_points(
 def score_images(
     schema: Schema, name: str, synthetic: pa.Table, real: pa.Table, num_images: int, seed: int = 0
 ) -> PointScore:
-    """Return the sliced distance of images drawn from two tables, at most `num_images` of each."""
+    """Return √N times the sliced W₂ of images, at most `num_images` of each table, and its floor."""
     rng = np.random.default_rng(seed)
     size = min(num_images, synthetic.num_rows, real.num_rows // 2)
     real_rows = rng.permutation(real.num_rows)[: 2 * size]
@@ -295,9 +295,6 @@ def compare_tables(
         real: Real records.
         seed: Seed of the floor's draws, and of the selection among more than 100 columns.
 
-    Returns:
-        A `TableComparison`, with a `ColumnScore` for each column and a `PairScore` for each pair.
-
     Raises:
         PrivotError: if a table does not fit the schema or has fewer than 4 records, or if all columns
             are vectors.
@@ -318,25 +315,26 @@ def compare_tables(
     columns, levels = [], {}
     for name, column in schema.coded.items():
         codes = [column.encode_codes(name, table) for table in (synthetic, real)]
-        shares = [np.bincount(each, minlength=column.alphabet.size) / len(each) for each in codes]
+        size = column.alphabet.size
+        shares = [np.bincount(values, minlength=size) / len(values) for values in codes]
         # Samples of the real shares, with as many records as the synthetic and as the real table.
         first, second = (rng.multinomial(n, shares[1], size=_DRAWS) / n for n in sizes)
         floor = np.abs(first - second).sum() / 2 / _DRAWS
         columns.append(ColumnScore(name, Score(total_variation(*shares), float(floor))))
-        levels[name] = _levels(codes[0], codes[1], column.alphabet.size)
+        levels[name] = _levels(codes[0], codes[1], size)
     paired = list(levels)
     if len(paired) > _MAX_PAIRED:
         chosen = np.sort(rng.choice(len(paired), _MAX_PAIRED, replace=False))
         paired = [paired[i] for i in chosen]
     pairs = (
-        PairScore(a, b, *_compare_pair(levels[a], levels[b], sizes, rng))
-        for a, b in combinations(paired, 2)
+        PairScore(first, second, *_compare_pair(levels[first], levels[second], sizes, rng))
+        for first, second in combinations(paired, 2)
     )
     return TableComparison(*sizes, tuple(columns), tuple(pairs))
 
 
 def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None:
-    """Refuse tables that do not fit the schema, or have too few records to compare."""
+    """Raise PrivotError if a table does not fit the schema, or has fewer than 4 records."""
     for table in (synthetic, real):
         schema.check_table(table)
         if table.num_rows < MIN_RECORDS:
@@ -347,7 +345,7 @@ def require_records(schema: Schema, synthetic: pa.Table, real: pa.Table) -> None
 
 def _levels(synthetic: Codes, real: Codes, size: int) -> _Levels:
     """Rank the codes that occur by their frequency in the real table; the last level is the rest."""
-    synthetic_counts, real_counts = (np.bincount(c, minlength=size) for c in (synthetic, real))
+    synthetic_counts, real_counts = (np.bincount(x, minlength=size) for x in (synthetic, real))
     present = np.flatnonzero(synthetic_counts + real_counts)
     order = present[np.argsort(-real_counts[present], kind="stable")]
     ranks = np.minimum(np.arange(len(order)), _MAX_LEVELS - 1)
@@ -357,12 +355,12 @@ def _levels(synthetic: Codes, real: Codes, size: int) -> _Levels:
 
 
 def _compare_pair(
-    a: _Levels, b: _Levels, sizes: tuple[int, int], rng: np.random.Generator
+    first: _Levels, second: _Levels, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Iterator[Score]:
     """Yield the scores of two columns by total variation and by Cramér's V."""
-    shape = (a.size, b.size)
-    synthetic = joint_shares(a.synthetic, b.synthetic, shape)
-    real = joint_shares(a.real, b.real, shape)
+    shape = (first.size, second.size)
+    synthetic = joint_shares(first.synthetic, second.synthetic, shape)
+    real = joint_shares(first.real, second.real, shape)
 
     def draw(num_records: int, shares: Array) -> Array:
         counts = rng.multinomial(num_records, shares.ravel(), size=_DRAWS)
@@ -382,7 +380,7 @@ def _compare_pair(
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
-    """Return the means of distances, floors, and ceilings (of the scores that have one)."""
+    """Return the mean distance, the mean floor, and the mean ceiling of the scores that have one."""
     ceilings = [score.independence for score in scores if score.independence is not None]
     return Score(
         float(np.mean([score.synthetic for score in scores])),
@@ -406,10 +404,11 @@ class NumberScore:
     Arguments:
         name: Name of the table's column.
         ks: Kolmogorov–Smirnov distance.
-        quantiles: Quantiles of the levels `LEVELS`.
+        quantiles: Quantiles at the levels 1, 5, 25, 50, 75, 95 and 99 %.
         mean: Mean of the values that are not missing.
         std: Standard deviation of the values that are not missing.
-        tails: Shares below the real 1 % quantile and above the real 99 % quantile.
+        tails: Shares below the real 1 % quantile and above the real 99 % quantile; both are about .01
+            if tails agree.
         missing: Share of missing values.
     """
 
@@ -450,9 +449,10 @@ def ks_distance(x: Array, y: Array) -> float:
         >>> ks_distance(np.array([1.0, 2.0]), np.array([2.0, 3.0]))
         0.5
     """
-    places = np.concatenate([x, y])
-    shares = [np.searchsorted(np.sort(each), places, side="right") / len(each) for each in (x, y)]
-    return float(np.abs(shares[0] - shares[1]).max())
+    thresholds = np.concatenate([x, y])
+    shares_of_x = np.searchsorted(np.sort(x), thresholds, side="right") / len(x)
+    shares_of_y = np.searchsorted(np.sort(y), thresholds, side="right") / len(y)
+    return float(np.abs(shares_of_x - shares_of_y).max())
 
 
 def compare_numbers(
@@ -470,9 +470,8 @@ def compare_numbers(
         x, y = values[~missing], real_series[name][~real_missing]
         if not len(x) or not len(y):
             continue
-        quantiles, real_quantiles = (
-            np.quantile(each, LEVELS, method="inverted_cdf") for each in (x, y)
-        )
+        quantiles = np.quantile(x, LEVELS, method="inverted_cdf")
+        real_quantiles = np.quantile(y, LEVELS, method="inverted_cdf")
         low, high = real_quantiles[0], real_quantiles[-1]
         scores.append(
             NumberScore(
@@ -511,8 +510,8 @@ def compare_correlations(
     values = np.stack([synthetic_series[name] for name in names], axis=1)
     real_values = np.stack([real_series[name] for name in names], axis=1)
     rng = np.random.default_rng(seed)
-    own, truth = correlations(values), correlations(real_values)
-    errors = np.abs(own - truth)
+    synthetic_r, real_r = correlations(values), correlations(real_values)
+    errors = np.abs(synthetic_r - real_r)
     floors, ceilings = np.zeros((2, len(names), len(names)))
     for _ in range(_DRAWS):
         sample = real_values[rng.integers(len(real_values), size=len(values))]
@@ -520,13 +519,12 @@ def compare_correlations(
         reference = correlations(other)
         floors += np.abs(correlations(sample) - reference) / _DRAWS
         ceilings += np.abs(correlations(rng.permuted(sample, axis=0)) - reference) / _DRAWS
-    return tuple(
-        CorrelationScore(
-            names[i], names[j], NumberPair(float(own[i, j]), float(truth[i, j])),
-            Score(float(errors[i, j]), float(floors[i, j]), float(ceilings[i, j])),
-        )
-        for i, j in combinations(range(len(names)), 2)
-    )  # fmt: skip
+    scores = []
+    for i, j in combinations(range(len(names)), 2):
+        correlation = NumberPair(float(synthetic_r[i, j]), float(real_r[i, j]))
+        difference = Score(float(errors[i, j]), float(floors[i, j]), float(ceilings[i, j]))
+        scores.append(CorrelationScore(names[i], names[j], correlation, difference))
+    return tuple(scores)
 
 
 def correlations(values: Array) -> Array:

@@ -1,35 +1,38 @@
 r"""Unbiased estimates of shares of codes from reports alone, with 90 % confidence intervals.
 
-No model is used, and nothing is assumed of the population. A *question* is a column in one of a
-release's alphabets; its codes are unions of the column's *atoms*, the finest sets of values that reports
-distinguish; beside them, a model may have mass points within atoms (`Places`). `CodeReports` has all
-reports by the questions that they answer, and `estimate` estimates means of functions of the codes of
-one or two questions: of *cells*, combinations of their codes.
+No model is used, and nothing is assumed about the population. Terms of this package:
 
-A report is a set S of cells, among K: it contains the true cell with probability p, and any given other
-cell with probability q. So for any function g of the cell
+- an *atom* of a column is a finest set of values that reports distinguish; within atoms, a model may
+  have mass points (`Places`);
+- a *question* is a column in one of the alphabets in which a release reports it; its codes are unions of
+  atoms;
+- a *cell* is a code of one question, or a pair of codes of two questions;
+- a *source* is all reports that answer the same questions.
 
-$$ h(S) = \frac{\sum_{v ∈ S} g(v) − q \sum_v g(v)}{p − q} , \qquad E[h(S) | v] = g(v) , $$
+`CodeReports` orders reports by source, and `estimate` estimates means of functions of the cell.
 
-exactly, for each person. The mean of h over people is an unbiased estimate of the population's mean of
-g; its covariance is that of h over people, divided by their number. For mechanisms with a table of
-probabilities, h uses a left inverse of the table. Answers of one report to several questions are
-independent given the record, so the product of their h is unbiased for the product of their g.
+A report is a set S of some of K cells: it contains the true cell v with probability p, and any given
+other cell with probability q. So for any function g of the cell
 
-A *source* has all reports that answer the same questions. Estimates of several sources are averaged. The
-weight of a source is its number of people over the variance of one person's estimate of a share
-(`source_weight`); these are public numbers, so the average is unbiased, too.
+$$ h(S) = \frac{\sum_{u ∈ S} g(u) − q \sum_u g(u)}{p − q} , \qquad E[h(S) | v] = g(v) . $$
+
+The mean of h over people is therefore an unbiased estimate of the population's mean of g; its covariance
+is that of h over people, divided by their number.
+For mechanisms with a table of probabilities, h uses a left inverse of the table. Answers of one report
+to several questions are independent given the record, so the product of their h is unbiased for the
+product of their g.
+
+Estimates of several sources are averaged, weighted by the number of people over the variance of one
+person's estimate of a share (`source_weight`). The weights are public, so the average is also unbiased.
 
 An interval of ±1.645 standard errors contains the population's value with probability 90 %; estimates
-are nearly normal from some hundred people on. Where shown, estimated shares are clipped to [0, 1].
+are nearly normal from some hundred people on. Estimated shares are shown clipped to [0, 1].
 
-Privacy review: functions of a release and of a model of it: post-processing, with its guarantee.
+Privacy review: all functions post-process a release and a model of it, and retain its guarantee.
 
 References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +55,7 @@ from privot.schema.domains import Array
 
 Questions = tuple[int, ...]  # numbers of one or two questions
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
-_CHUNK = 2**22  # numbers h that are computed at once
+_CHUNK = 2**22  # values of h that are computed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +70,8 @@ class SetSource:
 
     @classmethod
     def of(cls, group: ReportGroup) -> Self:
-        """Compute p and q: each set of w cells with the true one is r times as likely as one without."""
-        (factor,) = group.factors  # whose likelihood has indicators of sets, all of one size
+        """Compute p and q where a set of w cells is r times as likely if it contains the true cell."""
+        (factor,) = group.factors  # its likelihood has the indicators (sets, K) of sets of one size
         num_cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
         p = factor.ratio * width / (factor.ratio * width + num_cells - width)
         q = (width - p) / (num_cells - 1)  # since w = p + (K − 1) q is the size of a set
@@ -82,7 +85,7 @@ class SetSource:
         return q * (1 - q) / (p - q) ** 2
 
     def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
+        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
         p, q = self.probabilities
         product = self.sets[rows] @ g
         sums: Array = product.toarray() if scipy.sparse.issparse(product) else product
@@ -102,10 +105,10 @@ class ProductSource:
     @property
     def cell_variance(self) -> float:
         """Variance of a cell's estimated share by the mechanism alone, for one person."""
-        return float(np.prod([each.var() for each in self.indicators]))
+        return float(np.prod([indicator.var() for indicator in self.indicators]))
 
     def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of distinct reports `rows`, for functions g (K, G) of the cells."""
+        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
         cells = self.indicators[0][self.answers[rows, 0]]
         if len(self.questions) == 2:
             second = self.indicators[1][self.answers[rows, 1]]
@@ -129,7 +132,7 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) code of each atom of the column, or of each place of a model
+    codes: Codes  # (a,) code of each atom of the column, or of each of a model's `Places`
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
@@ -151,9 +154,9 @@ class CodeReports:
         """
         places = None if model is None else sampler_of(model).places
         names, atoms = list(releases.atoms), releases.atoms.values()
-        rows: list[Any] = [slice(None)] * len(names)
+        atom_of_place: list[Any] = [slice(None)] * len(names)
         if places is not None:
-            rows = [*map(Places.numbers, places, atoms, names)]
+            atom_of_place = [*map(Places.numbers, places, atoms, names)]
         questions: list[Question] = []
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
@@ -162,24 +165,24 @@ class CodeReports:
                 alphabets = (declared.alphabet,) if joint is None else declared.codings
                 codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
                 column = names.index(name)
-                for (codes, _), alphabet in codings:
-                    own = codes[rows[column]]
-                    questions.append(Question(column, number, own, alphabet, declared))
+                for (codes_of_atoms, _), alphabet in codings:
+                    codes = codes_of_atoms[atom_of_place[column]]
+                    questions.append(Question(column, number, codes, alphabet, declared))
             if joint is None:
                 sources += _split_sources(part, first)
             else:
                 sources += [SetSource.of(group) for group in report_groups(part, first)]
         answered = {
-            chosen for each in sources for n in (1, 2) for chosen in combinations(each.questions, n)
+            group for s in sources for size in (1, 2) for group in combinations(s.questions, size)
         }
         by_columns: dict[tuple[int, ...], list[Questions]] = {}
-        for chosen in sorted(answered, key=lambda chosen: (len(chosen), chosen)):
-            about = tuple(sorted(questions[number].column for number in chosen))
-            by_columns.setdefault(about, []).append(chosen)
+        for group in sorted(answered, key=lambda group: (len(group), group)):
+            columns = tuple(sorted(questions[number].column for number in group))
+            by_columns.setdefault(columns, []).append(group)
         return cls(tuple(questions), tuple(sources), by_columns)
 
     def columns(self, questions: Questions) -> tuple[int, ...]:
-        """Return the columns of some questions."""
+        """Return the number of each question's column."""
         return tuple(self.questions[question].column for question in questions)
 
     def about(self, *columns: int) -> list[Questions]:
@@ -192,8 +195,8 @@ class CodeReports:
 
     def people(self, *columns: int) -> int:
         """Return the number of answers about one column, or about two columns together."""
-        about = self.about(*columns)
-        return sum(int(source.counts.sum()) for q in about for source in self.answering(q))
+        groups = self.about(*columns)
+        return sum(int(source.counts.sum()) for q in groups for source in self.answering(q))
 
 
 def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
@@ -202,7 +205,7 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
     `first` is the number of the question about the first column; the others follow in order.
     """
     columns = split_answers(counts)
-    indicators = [each.form.indicators(each.answers) for each in columns]
+    indicators = [column.form.indicators(column.answers) for column in columns]
     numbers = range(len(columns))
     for chosen in (*combinations(numbers, 1), *combinations(numbers, 2)):
         parts = [
@@ -230,7 +233,7 @@ class Interval:
     high: float
 
     @classmethod
-    def of(cls, estimate: float, variance: float, least: float, most: float) -> Interval:
+    def of(cls, estimate: float, variance: float, least: float, most: float) -> Self:
         """Return the interval of a normal estimate, clipped to the range from `least` to `most`."""
         half = Z * float(np.sqrt(max(variance, 0.0)))
         return cls(*np.clip([estimate, estimate - half, estimate + half], least, most).tolist())
@@ -250,11 +253,11 @@ class ValueCheck:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Estimates (G,) of means, their covariance (G, G) or variances (G,), and the number of people."""
+    """Estimates of G means, with their covariance or only their variances."""
 
-    mean: Array
-    spread: Array
-    people: int
+    mean: Array  # (G,)
+    spread: Array  # covariance (G, G), or variances (G,)
+    people: int  # number of people whose reports were used
 
     @property
     def variance(self) -> Array:
@@ -269,7 +272,7 @@ class Estimate:
         )
 
     @classmethod
-    def weighted(cls, weights: Sequence[float], parts: Sequence[Estimate]) -> Self:
+    def weighted(cls, weights: Sequence[float], parts: Sequence[Self]) -> Self:
         """Return the weighted mean of independent estimates of the same quantities."""
         normalized = np.array(weights) / np.sum(weights)
         mean = sum(w * part.mean for w, part in zip(normalized, parts, strict=True))
@@ -286,7 +289,7 @@ def estimate(
         reports: All reports.
         questions: Questions in increasing order; cells are numbered with the last code fastest.
         g: Functions (cells, G); by default an indicator of every cell, so that means are shares.
-        full: Whether to estimate covariances (G, G), rather than only variances (G,).
+        full: Whether to estimate the covariance (G, G), rather than only variances (G,).
     """
     parts, weights = [], []
     for source in reports.answering(questions):
@@ -315,9 +318,9 @@ def sum_by_code(question: Question, table: Array, axis: int) -> Array:
 def source_weight(source: Source, size: float) -> float:
     """Return the weight of a source for a table of `size` cells.
 
-    It is the number of people over the variance of one person's estimate of a cell's share: a cell of
-    the table has `cells / size` cells of the source, each with the variance of the mechanism; drawing
-    the person adds about 1/size, the variance of an indicator with this mean.
+    It is the number of people over the variance of one person's estimate of a cell's share. A cell of
+    the table consists of `cells / size` cells of the source, each with the variance of the mechanism;
+    drawing the person adds about 1/size, the variance of an indicator with mean 1/size.
     """
     cells = float(np.prod(source.shape))
     return float(source.counts.sum() / (source.cell_variance * cells / size + 1 / size))
@@ -335,7 +338,7 @@ def estimate_from(source: Source, g: Any, full: bool) -> Estimate:
     """Estimate means of functions g (K, G) of a source's cells from this source alone."""
     people, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
     sums: Any = 0.0
-    squares: Any = 0.0  # sums of products h hᵀ, or of squares of h
+    squares: Any = 0.0  # sum of products h hᵀ, or of squares of h
     for start in range(0, len(source.counts), step):
         rows = slice(start, start + step)
         h, counts = source.unbiased(g, rows), source.counts[rows]

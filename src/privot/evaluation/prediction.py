@@ -1,28 +1,28 @@
-r"""Prediction of a target: train on synthetic, test on real; and an attack on labels of single reports.
+r"""Scores of classifiers trained on synthetic and tested on real records; inference of reported labels.
 
-Classifiers learn to predict one column from the others, once from synthetic records and once from real
-ones; both are tested on real records. The real records are split into folds: each fold is scored by the
-real-trained classifier that saw the other folds, and by the synthetic-trained one, which saw none (if
-the real records are held out from the reports). Records with a missing target are left out.
+Classifiers are trained to predict one column from the others, once on synthetic records and once on real
+ones; both are tested on real records. The real records are split into folds: each fold tests the
+synthetic-trained classifier, and a real-trained one that was trained on the other folds. Real records
+should be of people whose reports the model did not use. Records with a missing target are left out.
 
 **A category of a table** is predicted by two classifiers from the other columns: categories by their
 codes, numbers by the centers of their bins. Logistic regression uses the effect of each single column,
 gradient boosted trees also interactions. Their score is the area under the receiver operating
 characteristic: the probability that a record of a class gets a higher score than one of another class,
 where ties count half. With several classes, each is compared with the rest and weighted by its share, so
-that a rare class cannot dominate; uninformative scores get ½. A class that the synthetic table lacks is
-never predicted, and gets ½, too.
+that a rare class cannot dominate. Uninformative scores get ½, and so does a class without synthetic
+records, which is never predicted.
 
 **A number** is predicted by ridge regression and gradient boosted trees, scored by $R^2 = 1 − \sum (y −
-ŷ)^2 / \sum (y − \bar y)^2$: 1 if exact, 0 if no better than its mean, below 0 if worse.
+ŷ)^2 / \sum (y − \bar y)^2$: 1 if predictions are exact, 0 if they are no better than the mean.
 
 **A label of images** is predicted by multinomial logistic regression on pixels, scored by its accuracy.
 
-**Inference of labels from single reports** (`infer_labels`). The attacker knows the randomizer, and the
-clean images and labels of half of the people, and so the mean image of each label. They infer each label
-of the other half from one report. If reports are candidates, they choose the label whose mean features
-are nearest to the reported direction; if reports are noised images, the label of the largest likelihood
-of the reported label and image. Other attackers may infer more.
+**Inference of labels from single reports** (`infer_labels`). An attacker knows the randomizer, and the
+clean images and labels of half of the people, and so the mean image of each label. From one report of
+each other person, the attacker infers that person's label: if reports are candidates, the label whose
+mean features are nearest to the reported direction; if reports are noised images, the label that makes
+the reported label and image most likely. Other attackers may infer more.
 
 Training needs scikit-learn. Every result depends on real records: **not private**.
 
@@ -54,9 +54,8 @@ from privot.schema.columns.alphabet import Codes
 from privot.schema.domains import Array
 
 FOLDS, _IMAGE_FOLDS = 5, 2  # of the real records of a table, of images
-# Trees treat columns of more categories as numbers, in the order of their codes.
-_MAX_TREE_CATEGORIES = 255
-_MAX_TRAINED, _ITERATIONS = 10_000, 100  # synthetic images, iterations of a classifier of images
+_MAX_TREE_CATEGORIES = 255  # trees treat columns with more as numbers, in the order of their codes
+_MAX_TRAINED, _ITERATIONS = 10_000, 100  # of image classifiers: training images, iterations
 _CHUNK = 4096  # reports of candidates that are decoded at once
 
 
@@ -74,10 +73,10 @@ class Prediction:
     """Scores of classifiers, or regressions, that predict one column, trained on either table."""
 
     target: str
-    num_synthetic: int  # records for training
-    num_real: int  # records for testing; each fifth also tests classifiers trained on the others
+    num_synthetic: int  # number of synthetic records, all for training
+    num_real: int  # number of real records, for testing and, in five folds, for training
     scores: tuple[ClassifierScore, ...]
-    measure: str = "AUC"  # or "R²" of a number
+    measure: str = "AUC"  # "R²" if the target is a number
 
 
 @dataclass(frozen=True)
@@ -99,23 +98,24 @@ class Examples(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Kind of prediction, with the measure of its quality."""
+    """Classification or regression of the target, with its measure of quality."""
 
-    predict: Callable[..., Array]  # (learner, inputs, answers, other inputs) → predictions at these
-    measure: Callable[[Array], float]  # score of predictions for all real records
+    learners: Mapping[str, Any]  # by name: a linear one, and then boosted trees
+    predict: Callable[..., Array]  # (learner, inputs, answers, test inputs) → predictions for tests
+    measure: Callable[[Array], float]  # score of the predictions for all real records
     name: str  # name of the measure
 
 
 def predict_target(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> Prediction:
-    """Return the scores of a linear learner and of boosting, trained on either table; **not private**.
+    """Score linear and boosted predictors of a column, trained on either table; **not private**.
 
     Arguments:
         schema: Public description of a record; all its columns that have codes are used.
         synthetic: Records of a model.
         real: Real records, preferably of people whose reports the model did not use.
-        target: Column of categories, or a boolean one (AUC); or of numbers or dates (R²).
+        target: Column of categories or booleans (scored by AUC), or of numbers or dates (by R²).
         seed: Seed of folds and trees.
 
     Raises:
@@ -129,41 +129,42 @@ def predict_target(
     tables = _encode_both(schema, synthetic, real, target)
     truth, size = tables[1].answers, schema.coded[target].alphabet.size
     classes = np.zeros(len(truth), np.int64) if is_number else truth
-    folds = deal_folds(classes, np.random.default_rng(seed))
+    folds = _assign_folds(classes, np.random.default_rng(seed))
 
-    def classify(classifier: Any, x: Any, answers: Codes, at: Any) -> Array:
-        scores, classes = np.zeros((at.shape[0], size)), np.unique(answers)
+    def classify(classifier: Any, x: Any, answers: Codes, test_x: Any) -> Array:
+        scores, classes = np.zeros((test_x.shape[0], size)), np.unique(answers)
         if len(classes) > 1:
-            scores[:, classes] = classifier.fit(x, answers).predict_proba(at)
+            scores[:, classes] = classifier.fit(x, answers).predict_proba(test_x)
         return scores
 
     def area(scores: Array) -> float:
         masks = (folds == fold for fold in range(FOLDS))
         return float(np.mean([area_under_curve(truth[mask], scores[mask]) for mask in masks]))
 
-    def regress(regression: Any, x: Any, answers: Array, at: Any) -> Any:
-        return regression.fit(x, answers).predict(at)
+    def regress(regression: Any, x: Any, answers: Array, test_x: Any) -> Any:
+        return regression.fit(x, answers).predict(test_x)
 
     def explained(values: Array) -> float:
         return float(1 - ((truth - values) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
 
     linear, ensemble = sklearn("linear_model"), sklearn("ensemble")
-    trees = {"categorical_features": _categorical(schema, target), "random_state": seed}
+    trees = {"categorical_features": _tree_categories(schema, target), "random_state": seed}
     if is_number:
         learners = {"ridge regression": linear.Ridge(alpha=1.0)}
         learners["gradient boosting"] = ensemble.HistGradientBoostingRegressor(**trees)
-        task = _Task(regress, explained, "R²")
+        task = _Task(learners, regress, explained, "R²")
     else:
         learners = {"logistic regression": linear.LogisticRegression(max_iter=300)}
         learners["gradient boosting"] = ensemble.HistGradientBoostingClassifier(**trees)
-        task = _Task(classify, area, "AUC")
-    return _cross_validated(schema, target, tables, folds, learners, task)
+        task = _Task(learners, classify, area, "AUC")
+    scores = _score_learners(schema, tables, folds, task)
+    return Prediction(target, len(tables[0].answers), len(truth), scores, task.name)
 
 
 def _encode_both(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str
 ) -> tuple[Examples, Examples]:
-    """Encode the records of both tables that have a target; refuse too few of them."""
+    """Encode the records whose target is not missing; raise PrivotError if there are too few."""
     require_records(schema, synthetic, real)
     if len(schema.coded) < 2:
         raise PrivotError(
@@ -181,18 +182,13 @@ def _encode_both(
     return training, testing
 
 
-def _cross_validated(
-    schema: Schema,
-    target: str,
-    tables: tuple[Examples, Examples],
-    folds: Codes,
-    learners: Mapping[str, Any],
-    task: _Task,
-) -> Prediction:
-    """Score learners (linear, then trees) trained on synthetic records, and cross-validated on real."""
+def _score_learners(
+    schema: Schema, tables: tuple[Examples, Examples], folds: Codes, task: _Task
+) -> tuple[ClassifierScore, ...]:
+    """Score each learner, trained on synthetic records and cross-validated on real ones."""
     (synthetic_codes, synthetic_answers), (real_codes, real_answers) = tables
     scores = []
-    for (name, learner), inputs in zip(learners.items(), (one_hot, as_numbers), strict=True):
+    for (name, learner), inputs in zip(task.learners.items(), (one_hot, _as_numbers), strict=True):
         x, real_x = inputs(schema, synthetic_codes), inputs(schema, real_codes)
         by_synthetic = task.predict(learner, x, synthetic_answers, real_x)
         by_real = np.empty_like(by_synthetic)
@@ -200,20 +196,19 @@ def _cross_validated(
             train, test = folds != fold, folds == fold
             by_real[test] = task.predict(learner, real_x[train], real_answers[train], real_x[test])
         scores.append(ClassifierScore(name, task.measure(by_synthetic), task.measure(by_real)))
-    sizes = len(synthetic_answers), len(real_answers)
-    return Prediction(target, *sizes, tuple(scores), task.name)
+    return tuple(scores)
 
 
 def label_column(schema: Schema) -> str | None:
     """Return the only categorical column beside images; None if ambiguous or without scikit-learn."""
-    labels = _targets(schema)
+    labels = _categorical_columns(schema)
     return labels[0] if schema.images and len(labels) == 1 and find_spec("sklearn") else None
 
 
 def predict_label(
     schema: Schema, synthetic: pa.Table, real: pa.Table, target: str, seed: int = 0
 ) -> LabelScore:
-    """Return the accuracies of a classifier of images, trained on either table; **not private**.
+    """Return the accuracy of image classifiers trained on either table; **not private**.
 
     At most 10 000 synthetic images are used for training. The target is a column of categories.
 
@@ -241,14 +236,14 @@ def predict_label(
     return LabelScore(target, accuracy, float(is_correct.mean()), len(x), len(real_x))
 
 
-def learn_labels(x: np.ndarray, labels: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Predict labels (m,) of points `at` (m, d) by logistic regression on points x (n, d)."""
+def learn_labels(x: np.ndarray, labels: np.ndarray, test_x: np.ndarray) -> np.ndarray:
+    """Predict labels (m,) of `test_x` (m, d) by logistic regression on x (n, d) and its labels (n,)."""
     if len(np.unique(labels)) < 2:
-        return np.full(len(at), labels[0])
+        return np.full(len(test_x), labels[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sklearn("exceptions").ConvergenceWarning)
         model = sklearn("linear_model").LogisticRegression(max_iter=_ITERATIONS).fit(x, labels)
-    return np.asarray(model.predict(at))
+    return np.asarray(model.predict(test_x))
 
 
 def area_under_curve(truth: Codes, scores: Array) -> float:
@@ -260,8 +255,7 @@ def area_under_curve(truth: Codes, scores: Array) -> float:
     return float(np.average(areas, weights=counts[present])) if areas else 0.5
 
 
-def _targets(schema: Schema) -> list[str]:
-    """List columns of categories."""
+def _categorical_columns(schema: Schema) -> list[str]:
     return [name for name, column in schema.coded.items() if column.alphabet.centers is None]
 
 
@@ -275,12 +269,10 @@ def require_sklearn() -> None:
 
 def _require_target(schema: Schema, target: str, may_be_number: bool = False) -> None:
     require_sklearn()
-    if target not in _targets(schema) and not may_be_number:
+    if target not in (names := _categorical_columns(schema)) and not may_be_number:
         known = target in schema.columns
         kind = f"is {schema.columns[target].kind}" if known else "is not in the schema"
-        raise PrivotError(
-            f"target {target!r} {kind}: name a categorical or boolean one of {_targets(schema)}"
-        )
+        raise PrivotError(f"target {target!r} {kind}: name a categorical or boolean one of {names}")
 
 
 def encode_target(
@@ -301,8 +293,8 @@ def with_known_target(schema: Schema, target: str, table: pa.Table) -> Examples:
     return Examples({name: values[known] for name, values in codes.items()}, answers[known])
 
 
-def deal_folds(answers: Codes, rng: np.random.Generator) -> Codes:
-    """Assign a fold to each record, stratified by class."""
+def _assign_folds(answers: Codes, rng: np.random.Generator) -> Codes:
+    """Assign a fold (n,) to each record, stratified by class."""
     order = rng.permutation(len(answers))
     order = order[np.argsort(answers[order], kind="stable")]
     folds = np.empty(len(answers), dtype=np.int64)
@@ -314,23 +306,25 @@ def one_hot(schema: Schema, codes: dict[str, Codes]) -> Any:
     """Return sparse indicators (n, sum of alphabets' sizes) of all columns' codes."""
     sizes = [schema.coded[name].alphabet.size for name in codes]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.stack(list(codes.values()), axis=1) + offsets[:-1]
-    rows, columns = places.shape
+    ones = np.stack(list(codes.values()), axis=1) + offsets[:-1]  # columns of the ones in each row
+    rows, columns = ones.shape
     starts = np.arange(0, rows * columns + 1, columns)
-    return csr_array((np.ones(rows * columns), places.ravel(), starts), shape=(rows, offsets[-1]))
+    return csr_array((np.ones(rows * columns), ones.ravel(), starts), shape=(rows, offsets[-1]))
 
 
-def as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
+def _as_numbers(schema: Schema, codes: dict[str, Codes]) -> Array:
     """Return columns (n, m): centers of bins (NaN where missing), and codes of categories."""
-    centers = [schema.coded[name].alphabet.centers for name in codes]
-    columns = zip(centers, codes.values(), strict=True)
-    return np.stack([values * 1.0 if at is None else at[values] for at, values in columns], axis=1)
+    columns = []
+    for name, values in codes.items():
+        centers = schema.coded[name].alphabet.centers
+        columns.append(values * 1.0 if centers is None else centers[values])
+    return np.stack(columns, axis=1)
 
 
-def _categorical(schema: Schema, target: str) -> list[bool]:
+def _tree_categories(schema: Schema, target: str) -> list[bool]:
     """Return whether trees treat each of the other columns as categories."""
     alphabets = [column.alphabet for name, column in schema.coded.items() if name != target]
-    return [each.centers is None and each.size <= _MAX_TREE_CATEGORIES for each in alphabets]
+    return [a.centers is None and a.size <= _MAX_TREE_CATEGORIES for a in alphabets]
 
 
 def sklearn(module: str) -> Any:
@@ -351,7 +345,7 @@ def infer_labels(release: Release, people: pa.Table) -> float:
 
 
 def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple[Array, Array]:
-    """Return the coordinates of reported directions for labels (n, C) and for their points (n, C, q)."""
+    """Return coordinates of the directions in some reports: of labels (n, C), of points (n, C, q)."""
     answers, codebook = report.read(release.table), report.mechanism.codebook
     y = codebook.rows(answers.seeds[rows], answers.indices[rows])
     labels, points, _ = report.features.parts(y)
@@ -361,8 +355,8 @@ def directions(release: Release, report: CandidatesReport, rows: slice) -> tuple
 def _scores_by_candidates(release: Release, people: pa.Table, known: np.ndarray) -> Array:
     """Return scores (n, C): products of each label's mean features with the reported direction.
 
-    The features of a record are its label, times the root of the label's weight, and its point, times
-    the root of the rest (`privot.mechanisms.candidates.features`).
+    With w the label's weight, the features of a record are √w times the indicator of its label, and
+    √(1 − w) times its point (`privot.mechanisms.candidates.features`).
     """
     report = release.randomizer.candidates
     assert report is not None
@@ -394,5 +388,5 @@ def _scores_by_noise(release: Release, people: pa.Table, known: np.ndarray) -> A
 
 def _class_means(points: Array, codes: np.ndarray, count: int) -> Array:
     """Return the mean (C, q) of the points (n, q) of each label; 0 for a label that does not occur."""
-    own = codes == np.arange(count)[:, None]
-    return np.asarray(own @ points / np.maximum(own.sum(axis=1, keepdims=True), 1))
+    has_label = codes == np.arange(count)[:, None]
+    return np.asarray(has_label @ points / np.maximum(has_label.sum(axis=1, keepdims=True), 1))

@@ -1,39 +1,37 @@
 r"""Rehearsal and goodness of fit: a model's expected errors, and whether reports contradict it.
 
-**Rehearsal** (`rehearse`). People sampled from the model report, and a second model is fitted to their
-reports with the same settings. The population is then known, so errors are computed without any real
-record. A model smooths, so its samples are easier to learn than real records, and the rehearsal's error
-is slightly too small. The reports correct this: with p̂ the unbiased shares of a pair (`estimates`), V
-their variances and m the model's shares,
+**Rehearsal** (`rehearse`). Reports of people sampled from the model are simulated, and a second model is
+fitted to them with the same settings. This population is known, so the ℓ2 error e of that model is
+computed without any real record. A model smooths, so its samples are easier to learn than real records,
+and e is slightly too small. The real reports correct this: with p̂ the unbiased estimates of a pair's
+shares (`estimates`), V their variances and m the model's shares,
 
 $$ Q = ‖p̂ − m‖^2 − \sum V $$
 
-estimates the squared error, minus the part of the noise in p̂ that the model fitted. In the rehearsal
-this part is the same, and the error e is known; so $e^2 + Q − Q_{rehearsed}$, averaged over pairs,
-estimates the model's squared error, and expected errors grow by the root of its ratio to $e^2$, if that
-is above 1. For reports that the model was not fitted to, Q itself estimates the squared error.
+estimates the squared error, minus the part of the noise in p̂ that the model fitted. This part is the
+same in the rehearsal. So $e^2 + Q − Q_{rehearsed}$, averaged over pairs, estimates the model's squared
+error, and rehearsed errors are multiplied by the root of its ratio to $e^2$ if that is above 1. For
+reports that the model was not fitted to, Q itself estimates the squared error.
 
 **Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of
 squares of nearly normal errors, with mean ΣV. With S their covariance, its tail is approximated by a
 chi-square of $ν = (\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom with the same mean,
 variance and skewness (Pearson's approximation, in Imhof's paper). Matching only mean and variance
 understates p-values where one error dominates (one in 5000 instead of one in 1000). A model fits some
-of the noise of its own reports, so its residuals are smaller, and false alarms are rarer. The fitted
-share of the noise is not corrected for, since it varies by column: from 1 % for three categories to
-100 % for a number in eight codings that is learned as one curve; a mean share would cause false alarms.
+of the noise of its own reports, so its residuals are smaller, and false alarms are rarer. This is not
+corrected for, because the fitted part of the noise varies by column, from 1 % for three categories to
+100 % for a number in eight codings that is learned as one curve, and a mean would cause false alarms.
 
-Privacy review: functions of public numbers, of coins, of a release and of a model, which was learned
-from reports alone: post-processing. Rehearsed reports are of simulated people. No record is read.
+Privacy review: all functions post-process a release, and a model that was learned from reports alone,
+with public and random numbers. Rehearsed reports are of simulated people. No record is read.
 
 References:
     Imhof, *Computing the distribution of quadratic forms in normal variables* (1961).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy
@@ -52,9 +50,9 @@ from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases
 from privot.schema.domains import Array
 
-FALSE_ALARMS = 0.05
+FALSE_ALARMS = 0.05  # level of the tests of all columns and pairs together
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
-Columns = tuple[int, ...]
+Columns = tuple[int, ...]  # numbers of one column, or of two
 _MAX_COVARIANCES = 400  # cells of a table whose covariances are estimated
 
 
@@ -86,7 +84,7 @@ class Residual:
         return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
-    def of(cls, by_reports: Estimate, shares: Array) -> Residual:
+    def of(cls, by_reports: Estimate, shares: Array) -> Self:
         """Compare the model's shares with estimates that have covariances, or only variances."""
         gap, spread = by_reports.mean - shares, by_reports.spread
         square = float(gap @ gap)
@@ -96,17 +94,18 @@ class Residual:
         return cls(square, float(np.trace(spread)), float((spread**2).sum()), trace3)
 
     @classmethod
-    def mean(cls, several: Sequence[Residual]) -> Residual:
-        """Return the mean of independent residuals; tr Sᵏ is the k-th cumulant up to a factor."""
-        means = np.mean([astuple(each) for each in several], axis=0)
+    def mean(cls, several: Sequence[Self]) -> Self:
+        """Return the mean of independent residuals."""
+        # Up to a factor, tr Sᵏ is the k-th cumulant of the square, so it adds up over residuals.
+        means = np.mean([astuple(residual) for residual in several], axis=0)
         square, noise, trace2, trace3 = means.tolist()
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
 
 
 def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
-    """Return the residuals of every column, and of every pair that some report covers.
+    """Return the residual of each column or pair, averaged over the questions about it (`estimates`).
 
-    Where reports have several alphabets for a column (questions, see `estimates`), residuals are means.
+    Pairs that no report covers have none.
     """
 
     def residual(questions: Questions) -> Residual:
@@ -158,7 +157,7 @@ class Rehearsed:
             yield columns, Fit(expected, p_values.get(columns), columns in contradicted)
 
     def growth(self, real: dict[Columns, Residual], num_columns: int, *, held_out: bool) -> float:
-        """Estimate the ratio of true to rehearsed errors, of single columns (1) or pairs (2).
+        """Estimate the ratio (≥ 1) of true to rehearsed errors, of single columns (1) or pairs (2).
 
         Its square is 1 + (Q − Q_rehearsed) / e², or 1 + (Q − e²) / e² for held-out reports.
         """
@@ -176,11 +175,11 @@ class Rehearsed:
 def rehearse(
     model: LocalModel, releases: Releases, all_columns: Sequence[Columns], seed: int
 ) -> Rehearsed:
-    """Simulate the reports and their fit, with as many people as reported, but at most 200 000.
+    """Simulate reports and their fit, with as many people as reported, but at most 200 000.
 
     Arguments:
         model: Model of a table, which stands for the population.
-        releases: Releases of which only the randomizers and the numbers of reports are used.
+        releases: Releases, of which only the randomizers and the numbers of reports are used.
         all_columns: Columns and pairs whose errors are computed, in the schema's codes.
         seed: Seed of draws and fits; not of the reports' noise.
     """
@@ -188,8 +187,8 @@ def rehearse(
     parts = []
     for number, part in enumerate(releases.parts):
         people = model.sample(max(round(share * len(part)), 1), seed=seed + number)
-        read = part.randomizer.schema.table_columns
-        parts.append(part.randomizer.privatize(people.select(list(read))))
+        names = list(part.randomizer.schema.table_columns)
+        parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
     refitted = fit_again(model, simulated, seed)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
@@ -197,5 +196,5 @@ def rehearse(
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    own = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
-    return Rehearsed(errors, squares, own, refitted, simulated)
+    found = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
+    return Rehearsed(errors, squares, found, refitted, simulated)

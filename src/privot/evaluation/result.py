@@ -1,6 +1,6 @@
 """Evaluation of synthetic records against real ones: distances, findings, and prediction of a target.
 
-Errors are graded by `verdicts`, where sampling error alone does not lower a grade.
+Errors are graded by `verdicts`, so that sampling error alone does not lower a grade.
 
 Results depend on real records: **not private**.
 """
@@ -41,7 +41,7 @@ from privot.schema import Schema
 from privot.tables.files import as_table
 
 NUM_ROWS = 10_000
-_MIN_GAIN = 1.1  # ratio of independence to floor up to which there is no dependence to learn
+_MIN_GAIN = 1.1  # smallest ratio of ceiling to floor at which there is dependence to learn
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Comparison:
         """Findings about the quality of the synthetic records."""
         table, findings = self.table, []
         if table is not None:
-            scores = [(c.column, c.total_variation) for c in table.columns]
+            scores = [(score.column, score.total_variation) for score in table.columns]
             findings.append(_judge("single columns", scores, verdicts.COLUMN, "total variation"))
         if self.numbers:
-            scores = [(n.name, n.ks) for n in self.numbers]
+            scores = [(score.name, score.ks) for score in self.numbers]
             findings.append(_judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
         if table is not None and table.pairs:
             findings += _judge_pairs(table)
@@ -124,8 +124,8 @@ class Evaluation(Summarized):
         """Return every score with its floor, as text; see `Summarized`."""
         facts: dict[str, object] = {}
         for name, score in self.comparison.summary.items():
-            alone = "" if score.independence is None else f", independence {score.independence:.4f}"
-            facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{alone})"
+            end = "" if score.independence is None else f", independence {score.independence:.4f}"
+            facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{end})"
         distances = {"W2": self.comparison.vectors, "sliced W2": self.comparison.images}
         for measure, rows in distances.items():
             for row in rows:
@@ -134,9 +134,9 @@ class Evaluation(Summarized):
             name = f"accuracy of {label.target}, logistic regression on images"
             facts[name] = f"{label.synthetic:.1%} (from real {label.real:.1%})"
         if (prediction := self.prediction) is not None:
-            for each in prediction.scores:
-                scores = f"{each.synthetic:.4f} (from real {each.real:.4f})"
-                facts[f"{prediction.measure} of {prediction.target}, {each.classifier}"] = scores
+            for by in prediction.scores:
+                name = f"{prediction.measure} of {prediction.target}, {by.classifier}"
+                facts[name] = f"{by.synthetic:.4f} (from real {by.real:.4f})"
         return facts
 
 
@@ -155,14 +155,13 @@ def evaluate(
         synthetic: A model, which is sampled, or a table of synthetic records.
         real: A table of real records, preferably of people whom the model was not learned from.
         schema: Schema of a table; not needed for a model.
-        target: Column to predict from the others, by classifiers if it has categories and by regressions
-            if it has numbers; for images the only column of categories by default.
+        target: Column to predict from the others, of categories or numbers; of records with images, a
+            column of categories to predict from the images, by default the only one.
         num_rows: Number of records to sample from a model.
         seed: Seed of sampling, of subsamples and of folds.
 
     Returns:
-        An `Evaluation`: `comparison` has the scores of every column and pair, `prediction` and `label`
-        those of classifiers, and `verdict` the findings in words.
+        An `Evaluation`; its `verdict` has findings in words.
 
     Raises:
         PrivotError: if a table has no schema or does not fit it, or the target cannot be predicted.
@@ -174,24 +173,24 @@ def evaluate(
     """
     model = synthetic if isinstance(synthetic, Model) else None
     if model is not None:
-        schema, drawn = model.schema, model.sample(num_rows, seed=seed)
+        schema, sample = model.schema, model.sample(num_rows, seed=seed)
     elif isinstance(synthetic, Learned) or schema is None:
         raise PrivotError(
-            f"{type(synthetic).__name__} is not drawn from here: give a table of its records, and the "
+            f"{type(synthetic).__name__} is not sampled here: give a table of its records, and the "
             "schema"
         )
     else:
-        drawn = as_table(synthetic)
+        sample = as_table(synthetic)
     truth = as_table(real)
-    comparison = compare(schema, drawn, truth, seed=seed)
+    comparison = compare(schema, sample, truth, seed=seed)
     prediction = label = None
     if schema.images:
         target = target or label_column(schema)
         if target is not None:
-            label = predict_label(schema, drawn, truth, target, seed)
+            label = predict_label(schema, sample, truth, target, seed)
     elif target is not None:
-        prediction = predict_target(schema, drawn, truth, target, seed)
-    return Evaluation(schema, drawn, truth, comparison, prediction, label, model)
+        prediction = predict_target(schema, sample, truth, target, seed)
+    return Evaluation(schema, sample, truth, comparison, prediction, label, model)
 
 
 def compare(
@@ -203,12 +202,11 @@ def compare(
         schema: Public description of a record.
         synthetic: Records of a model: a pandas, polars or pyarrow table, or a dict of columns.
         real: Real records, likewise.
-        num_points: Maximum number of points, or of images, in a subsample.
+        num_points: Largest number of points, or of images, in a subsample.
         seed: Seed of subsamples and floors.
 
     Returns:
-        A `Comparison`: scores in `table`, `vectors`, `images`, `numbers` and `correlations`, their means
-        in `summary`, and findings in words in `verdict`.
+        A `Comparison`; its `summary` has mean scores, and its `verdict` findings in words.
 
     Raises:
         PrivotError: if the tables do not fit the schema, or have fewer than 4 records.
@@ -278,9 +276,9 @@ def _judge(
     ]
     good = grades.count("good")
     words = f"{good} of {len(named)} within {formatted(limits[0])}"
-    others = [each for each, grade in zip(named, grades, strict=True) if grade != "good"]
+    others = [item for item, grade in zip(named, grades, strict=True) if grade != "good"]
     if others:
-        others.sort(key=lambda each: -each[1].synthetic)
+        others.sort(key=lambda item: -item[1].synthetic)
         names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
         words += f"; not: {verdicts.join_names(names)}"
     overall = verdicts.grade_share(good / len(named))

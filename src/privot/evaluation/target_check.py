@@ -1,23 +1,23 @@
 r"""Check of a target by reports alone: how well synthetic-trained classifiers predict real people.
 
-With real records, `prediction` tests classifiers that are trained on synthetic rows. From reports alone,
-this module estimates their **performance** (AUC or R²) on people, and the share that is **retained** of
-the performance of real-trained classifiers. Classifiers are logistic regression for a column of
-categories and ridge regression for a number, trained as in `prediction`; with several classes each is
-compared with the rest, and only the twelve most frequent classes are used. They are linear in the codes
-of columns $c$: the **score** of a record x is $s(x) = \sum_c w_c(x_c)$, up to a constant.
+This module estimates, from reports alone, the **performance** (AUC or R²) on people of classifiers that
+are trained on synthetic rows, and the share of the performance of real-trained classifiers that they
+**retain**. (`prediction` tests such classifiers on real records.) A column of categories is predicted by
+logistic regression, a number by ridge regression. Of several classes, each of the twelve most frequent
+is compared with the rest. Predictions are linear in the codes of columns $c$: the **score** of a record
+x is $s(x) = \sum_c w_c(x_c)$, up to a constant.
 
 **Moments.** Let f(x) be a function of the target, 0 if it is missing, and $κ(x)$ be 1 if it is present,
-else 0. All of
+else 0. The moments
 
 $$ E[s f] = \sum_c E[w_c f] , \quad E[s κ] , \quad E[s^2] = \sum_{c,d} E[w_c w_d] , \quad E[s] , \quad
    E[f] , \quad E[f^2] , \quad E[κ] $$
 
 are sums of means over single columns and pairs of columns, which reports estimate without a model
-(`estimates` defines questions, atoms, cells and sources). A report may contribute to several pairs; its
-contributions are added before covariances are computed over people, so no independence is assumed. If a
-column is reported in another alphabet than the schema's, a code contributes the model's mean over the
-values that it covers. Pairs that no report covers contribute the model's mean.
+(`estimates` defines questions, atoms, cells and sources). A report's contributions to several pairs are
+added before covariances are computed over people, so no independence is assumed. If a column is reported
+in another alphabet than the schema's, a code contributes the model's mean over the values that it
+covers. Pairs that no report covers contribute the model's mean.
 
 **Performance by cross-fitting.** Reports are randomly divided into two halves. A model is fitted to
 each half, with the settings of the given model, and a classifier is trained on rows sampled from it. The
@@ -26,8 +26,9 @@ determine $R^2$. For a class with share p, with ρ the correlation of its score 
 
 $$ d = \frac{ρ}{\sqrt{p(1−p)(1−ρ^2)}} , \qquad AUC = Φ(c d) , $$
 
-where c is $1/\sqrt2$ if scores are normal in the class and in the rest, with equal variances; a second
-value of c is that of the half's model, whose d and AUC are known. The interval covers both estimates.
+with d the distance between the mean scores of the class and of the rest, in standard deviations. Two
+values of c are used, and the interval covers both estimates: $1/\sqrt2$, which is exact if scores are
+normal in the class and in the rest with equal variances, and $Φ^{−1}(AUC)/d$ of the half's model.
 
 **Correction for halves.** A model of half of the reports is worse than one of all, and scores of people
 are distributed neither normally nor as in such a model. Both effects are measured on people sampled from
@@ -39,16 +40,14 @@ difference is the same for real people as for people sampled from the model.
 
 **Retained share.** In the rehearsal the model is the population. Let A be the performance, on its
 people, of a classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$
-that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The share is
+that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The loss of
+performance is taken as proportional to the squared error, so the share is
 
 $$ 1 − g^2 \frac{A − A′}{A − A_0} . $$
 
-It does not cover trees or networks that use dependence which the model lacks; `evaluate` does, if real
-records may be read.
+It does not hold for trees or networks, which may use dependence that the model lacks.
 
-Needs scikit-learn.
-
-Privacy review: computed from a release, a model of it and coins: post-processing.
+Privacy review: everything post-processes a release and a model of it, with random numbers.
 
 References:
     Hand, Till, *A simple generalisation of the area under the ROC curve* (2001).
@@ -104,18 +103,20 @@ from privot.schema.domains import Array
 # Rows of the moments (7, G): means of s f, s κ, s², s, f, f² and κ, in the symbols of the module.
 SCORE_TARGET, SCORE_KNOWN, SCORE_SQUARE, SCORE, TARGET, TARGET_SQUARE, KNOWN = range(7)
 _NUM_TRAINED, _NUM_TESTED = 20_000, 50_000  # sampled rows for training, and for testing
-_MAX_CLASSES = 12
+_MAX_CLASSES = 12  # of categories, that are compared with the rest
 _MAX_CORRELATION = 0.95  # above, d is extrapolated linearly, which keeps its uncertainty visible
 _MIN_DISTANCE = 0.1  # smallest |d| at which the model's AUC determines c
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """G additive scores s, each with a function f of the target column."""
+    """G scores s that are sums over columns, each with a function f of the target column."""
 
     column: int  # number of the target column
-    weights: tuple[Array, ...]  # (a, G) of each column's atoms; for the target, values of f
-    known: Array  # κ by atom of the target (a,): 1 if it is not missing
+    weights: tuple[
+        Array, ...
+    ]  # by column: weights (a, G) of its atoms; for the target, values of f
+    known: Array  # κ (a,) of the target's atoms: 0 for the missing value, else 1
 
     def terms(self, columns: Columns) -> Array:
         """Return the contributions of the atoms of one or two columns to the moments (7, a[, b], G)."""
@@ -150,18 +151,18 @@ def model_moments(law: LatentClasses, scores: Scores) -> Array:
 def report_moments(reports: CodeReports, law: LatentClasses, scores: Scores) -> Estimate:
     """Estimate the moments (7 G,) from reports, with their covariance (7 G, 7 G)."""
     size = 7 * scores.weights[0].shape[1]
-    functions = [np.zeros((int(np.prod(source.shape)), size)) for source in reports.sources]
+    functions = [np.zeros((int(np.prod(part.shape)), size)) for part in reports.sources]
     mean, spread = np.zeros(size), np.zeros((size, size))
     for columns in _columns_and_pairs(len(scores.weights)):
         estimators = list(_source_estimators(reports, law, scores, columns))
         if not estimators:
             mean += _mean_terms(law, scores, columns).ravel()
-        total = sum(each.weight for each in estimators)
-        for each in estimators:
-            functions[each.source] += each.weight / total * each.function
-    for source, g in zip(reports.sources, functions, strict=True):
+        total = sum(estimator.weight for estimator in estimators)
+        for source, weight, function in estimators:
+            functions[source] += weight / total * function
+    for reported, g in zip(reports.sources, functions, strict=True):
         if g.any():
-            part = estimate_from(source, g, full=True)
+            part = estimate_from(reported, g, full=True)
             mean, spread = mean + part.mean, spread + part.spread
     return Estimate(mean, spread, int(sum(source.counts.sum() for source in reports.sources)))
 
@@ -177,7 +178,7 @@ class _SourceEstimator(NamedTuple):
 def _source_estimators(
     reports: CodeReports, law: LatentClasses, scores: Scores, columns: Columns
 ) -> Iterator[_SourceEstimator]:
-    """Yield estimators of the contributions of one or two columns, by every source about them."""
+    """Yield an estimator of the contributions of one or two columns for each source about them."""
     terms, shares = scores.terms(columns), law.marginal(columns)
     for numbers in reports.about(*columns):
         questions = [reports.questions[number] for number in numbers]
@@ -204,9 +205,9 @@ def _mean_terms(law: LatentClasses, scores: Scores, columns: Columns) -> Array:
 def _mean_by_cell(
     questions: Sequence[Question], terms: Array, shares: Array, same_order: bool
 ) -> Array:
-    """Return means (cells, 7 G) of terms over the atoms in each cell of one or two questions.
+    """Return the means (cells, 7 G) of terms over the atoms in each cell of one or two questions.
 
-    `same_order` is False if two questions are about the second column first.
+    `same_order` is False if the first of two questions is about the second column.
     """
     if not same_order:
         terms, shares = np.swapaxes(terms, 1, 2), shares.T
@@ -222,7 +223,7 @@ def _mean_by_cell(
 class LinearPredictor:
     """Classifier or regression of one column, linear in the codes of the others."""
 
-    model: LocalModel  # from which its training rows were sampled
+    model: LocalModel  # the model whose samples are the training rows
     target: str
     weights: Array  # (codes, G) weights of the other columns' codes, one column after the other
     classes: Codes  # (G,) code of the target for each score; empty for a number
@@ -278,7 +279,7 @@ class LinearPredictor:
         """Return scores (n, G) of the other columns' codes."""
         return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
 
-    def _encoded(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
+    def _scores_and_target(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and a mask (n,) where it is not missing."""
         codes, answers, known = encode_target(self.model.schema, self.target, table)
         return self.linear_scores(codes), answers, known
@@ -286,24 +287,23 @@ class LinearPredictor:
     def performance(self, table: pa.Table) -> tuple[Array, Array]:
         """Return the AUC (G,) and the share (G,) of each class among records; of a number, R² and 1."""
         codes, answers = with_known_target(self.model.schema, self.target, table)
-        points = self.linear_scores(codes)
+        scores = self.linear_scores(codes)
         if self.is_number:
             numbers = (answers - self.center) / self.unit
-            unexplained = ((numbers - points[:, 0]) ** 2).mean()
+            unexplained = ((numbers - scores[:, 0]) ** 2).mean()
             return np.array([1 - unexplained / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
             area_under_curve(1 * (answers == code), np.stack([-score, score], axis=1))
-            for code, score in zip(self.classes, points.T, strict=True)
+            for code, score in zip(self.classes, scores.T, strict=True)
         ]
         return np.array(areas), np.array([(answers == code).mean() for code in self.classes])
 
     def moments(self, table: pa.Table) -> Array:
         """Return the moments (7, G) of a classifier's scores and classes among records."""
-        points, answers, is_known = self._encoded(table)
-        is_class = 1.0 * (answers[:, None] == self.classes)
-        known = np.broadcast_to(1.0 * is_known[:, None], points.shape)
-        # The square of an indicator, f², is the indicator f itself.
-        terms = points * is_class, points * known, points**2, points, is_class, is_class, known
+        s, answers, is_known = self._scores_and_target(table)
+        f = 1.0 * (answers[:, None] == self.classes)
+        known = np.broadcast_to(1.0 * is_known[:, None], s.shape)
+        terms = s * f, s * known, s**2, s, f, f, known  # f² is f, as f is an indicator
         return np.array([term.mean(axis=0) for term in terms])
 
     def square_where_known(self, table: pa.Table) -> Array:
@@ -311,8 +311,8 @@ class LinearPredictor:
 
         No sum over pairs of columns gives E[s² κ], so the reports' E[s²] is multiplied by this share.
         """
-        points, _, is_known = self._encoded(table)
-        square = points**2
+        scores, _, is_known = self._scores_and_target(table)
+        square = scores**2
         return np.asarray(square[is_known].sum(axis=0) / np.maximum(square.sum(axis=0), 1e-12))
 
 
@@ -326,7 +326,7 @@ class CrossFit:
     """Models of two halves of reports, each with the other half's reports."""
 
     models: tuple[LocalModel, ...]
-    others: tuple[CodeReports, ...]
+    others: tuple[CodeReports, ...]  # for each model, the reports to which it was not fitted
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -339,20 +339,15 @@ class CrossFit:
 
 
 def cross_fitted_performance(
-    own: CrossFit,
-    rehearsed: CrossFit,
-    whole: LocalModel,
-    people: pa.Table,
-    target: str,
-    *,
-    seed: int,
+    real: CrossFit, rehearsed: CrossFit, whole: LocalModel, people: pa.Table, target: str, seed: int
 ) -> Interval:
     """Estimate the performance on people of a classifier, or regression, of synthetic records.
 
     Arguments:
-        own: Halves of the real reports.
-        rehearsed: Halves of reports by people sampled from the model of all real reports.
-        whole: Model of all rehearsed reports.
+        real: Models of halves of the real reports.
+        rehearsed: Models of halves of simulated reports, by people sampled from the model of all real
+            reports.
+        whole: Model of all simulated reports.
         people: Records sampled from the model of all real reports.
         target: Column to predict, of codes or numbers.
         seed: Seed of rows and fits.
@@ -361,9 +356,9 @@ def cross_fitted_performance(
     def trained(model: LocalModel) -> LinearPredictor:
         return LinearPredictor.of(model, target, seed)
 
-    pairs = zip(own.models, own.others, strict=True)
+    pairs = zip(real.models, real.others, strict=True)
     estimates = [_performance_by_reports(trained(model), other, seed) for model, other in pairs]
-    means, variances = np.mean(estimates, axis=0).T  # by shape of the scores' distribution
+    means, variances = np.mean(estimates, axis=0).T  # one of each shape (`_shapes`)
     of_whole = trained(whole)
     halves = [_performance_by_moments(trained(model), people, seed) for model in rehearsed.models]
     corrections = _exact_performance(of_whole, people) - np.array(halves)  # (halves, shapes)
@@ -378,7 +373,7 @@ def cross_fitted_performance(
 
 
 def _performance_by_moments(learned: LinearPredictor, people: pa.Table, seed: int) -> list[float]:
-    """Return R², or Φ⁻¹ of the AUC, by the exact moments among these people, for each shape."""
+    """Return R², or Φ⁻¹ of the AUC, by the exact moments among people, for each shape."""
     if learned.is_number:
         return [_exact_performance(learned, people)]
     exact = learned.moments(people).ravel()
@@ -406,14 +401,14 @@ def _performance_by_reports(
 
 
 class _Shape(NamedTuple):
-    """Performance by moments, under an assumption on the shape of the distribution of scores."""
+    """Performance as a function of moments, for one shape of the distribution of scores."""
 
     of_moments: Callable[[Array], float]  # R², or Φ⁻¹ of the AUC, of moments (7 G,)
     correction: float  # added to the result of `of_moments`
 
 
 def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
-    """Return functions from moments to performance: for scores as in the model, and for normal ones.
+    """Return performance as a function of moments, for scores as in the model and for normal ones.
 
     For a number there is one shape, with a correction measured on the model's rows: moments use the
     middle of an atom for all numbers within it, which changes R².
@@ -423,7 +418,7 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
     moments = model_moments(sampler_of(learned.model).atoms, learned.scores())
     if learned.is_number:
         explained = partial(_explained, known_part)
-        return [_Shape(explained, float(exact[0]) - explained(moments))]
+        return [_Shape(explained, float(exact[0]) - explained(moments.ravel()))]
     d, c_normal = _separation(moments, known_part), np.full(len(exact), 0.5**0.5)
     is_clear = abs(d) > _MIN_DISTANCE  # otherwise c = Φ⁻¹(AUC)/d is not determined
     quantiles = scipy.special.ndtri(np.clip(exact, 1e-6, 1 - 1e-6))
@@ -432,16 +427,17 @@ def _shapes(learned: LinearPredictor, seed: int) -> list[_Shape]:
 
 
 def _explained(known_part: Array, moments: Array) -> float:
-    """Return R² by the moments of a number."""
-    m = moments.reshape(7, -1)[:, 0]
-    known = max(m[KNOWN], 1e-6)
-    square = m[TARGET_SQUARE] - 2 * m[SCORE_TARGET] + known_part[0] * m[SCORE_SQUARE]
-    variance = m[TARGET_SQUARE] / known - (m[TARGET] / known) ** 2
-    return float(1 - square / known / max(variance, 1e-9))
+    """Return R² by the moments (7,) of a number."""
+    known = max(moments[KNOWN], 1e-6)
+    error = (
+        moments[TARGET_SQUARE] - 2 * moments[SCORE_TARGET] + known_part[0] * moments[SCORE_SQUARE]
+    )
+    variance = moments[TARGET_SQUARE] / known - (moments[TARGET] / known) ** 2
+    return float(1 - error / known / max(variance, 1e-9))
 
 
 def _normal_performance(known_part: Array, c: Array, moments: Array) -> float:
-    """Return Φ⁻¹ of the AUC by the moments; of several classes, of their weighted mean AUC."""
+    """Return Φ⁻¹ of the AUC by the moments; for several classes, of their weighted mean AUC."""
     table = moments.reshape(7, len(c))
     quantiles = c * _separation(table, known_part)
     if len(quantiles) == 1:
@@ -474,11 +470,11 @@ class TargetCheck:
     Arguments:
         target: The predicted column.
         classifier: Name of the method.
-        measure: Measure of performance: the area under the curve, or R² of a number.
+        measure: Measure of performance: `"AUC"`, or `"R²"` for a number.
         reports: Performance on people, estimated from reports; None if no report covers the target
             together with another column.
-        retained: Share of a real-trained classifier's performance above guessing that is retained; None
-            if the target is independent of all other columns in the model.
+        retained: Share, from 0 to 1, of a real-trained classifier's performance above guessing that is
+            retained; None if the target is independent of all other columns in the model.
     """
 
     target: str
@@ -494,26 +490,24 @@ class TargetCheck:
         if self.reports is None:
             words = f"no report covers {self.target} together with another column"
             return Finding(topic, "unknown", words)
-        own = self.reports
         words = (
-            f"{self.classifier} learned from synthetic records has {self.measure} {own.estimate:.2f} on "
-            f"people ({own.low:.2f} to {own.high:.2f})"
+            f"{self.classifier} learned from synthetic records has {self.measure} "
+            f"{self.reports.estimate:.2f} on people ({self.reports.low:.2f} to {self.reports.high:.2f})"
         )
         if self.retained is None:
             words += ": it is independent of all other columns in the model"
             return Finding(topic, "unknown", words)
         words += f", and retains {self.retained:.0%} of what real records would teach, by rehearsal"
-        if own.low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
+        if self.reports.low - CHANCE[self.measure] < MIN_ABOVE_CHANCE:
             words += "; reports are too few to distinguish it from a guess"
             return Finding(topic, "unknown", words)
         return Finding(topic, grade_share(self.retained, RETAINED), words)
 
 
 def require_target(schema: Schema, target: str) -> None:
-    """Check that the target is a column of codes or numbers, and not the only one.
+    """Raise PrivotError if the target is no column of codes or numbers, or the only one.
 
-    Raises:
-        PrivotError: if it is not, or scikit-learn is missing.
+    It is also raised if scikit-learn is not installed.
     """
     require_sklearn()
     known = [name for name in schema.coded if name not in schema.vectors]
@@ -545,13 +539,13 @@ def check_target(
     is_number = model.schema.coded[target].is_number
     name, measure = ("ridge regression", "R²") if is_number else ("logistic regression", "AUC")
     people = model.sample(_NUM_TESTED, seed=seed + 1)
-    own, by_rehearsed = (
-        mean_performance(*LinearPredictor.of(each, target, seed).performance(people))
-        for each in (model, rehearsed.model)
+    by_model, by_rehearsed = (
+        mean_performance(*LinearPredictor.of(trained_on, target, seed).performance(people))
+        for trained_on in (model, rehearsed.model)
     )
-    above_chance, retained = own - CHANCE[measure], None
+    above_chance, retained = by_model - CHANCE[measure], None
     if above_chance >= MIN_ABOVE_CHANCE:
-        lost = growth**2 * max(own - by_rehearsed, 0.0) / above_chance
+        lost = growth**2 * max(by_model - by_rehearsed, 0.0) / above_chance
         retained = float(np.clip(1 - lost, 0.0, 1.0))
     column, reports = list(model.schema.coded).index(target), CodeReports.of(releases)
     if not any(len(columns) == 2 and column in columns for columns in reports.by_columns):

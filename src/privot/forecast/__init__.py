@@ -1,5 +1,5 @@
-"""Forecasts of errors, before anybody reports: by pilots, by made-up people, and by place of trust.
+"""Forecasts of errors by simulation, before anybody reports.
 
-- `fits`: the error of a fit of tables, by rehearsals on people of a pilot or made up.
-- `simulation`: whole campaigns, and every place of trust, on people of a prior.
+- `fits`: the error of a fit of a table, for populations that agree with a pilot or are random.
+- `simulation`: the errors of whole campaigns, for each place of trust, with people from a prior.
 """

@@ -2,41 +2,40 @@ r"""Forecast the error of a table's fit by simulation, before anyone reports.
 
 A **rehearsal** draws people from a population of known distribution, randomizes their reports at the
 planned ε, fits a model, and compares it with the population. Errors are mean total variations, of single
-columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` rehearses with populations like
-the real one, as far as that is known. (`privot.forecast.simulation` takes the people of a prior.)
+columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` chooses populations that are
+random, or agree with a pilot; `privot.forecast.simulation` draws people from a table or model.
 
 **Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
 
-**With a pilot**, a model of earlier reports of the same columns, more is known. A pilot estimates single
-columns well, but underestimates the dependence between columns, and finds none where reports are few.
-Two-way errors depend on a population mostly through the *dependence* t, the mean total variation of
-pairs of columns from independence. So the forecast has four steps (`_Rehearsals.with_pilot`):
+**With a pilot**, a model of earlier reports of the same columns, populations resemble the real one. A
+pilot estimates single columns well, but underestimates the dependence between columns, and finds none if
+reports are few. Two-way errors depend on a population mostly through its *dependence* t, the mean total
+variation of pairs of columns from independence. So the forecast has four steps
+(`_Rehearsals.with_pilot`):
 
 1. *Populations.* For each t on a grid, random classes have the pilot's single columns and dependence t
    (`with_dependence`). With d the dependence of the pilot's fit, the grid is that of a uniform prior on
    $[d/1.5, \max(.2, 1.5 d)]$.
-2. *Which t agree with the pilot* (`likelihood_weights`; approximate Bayesian computation). The pilot is
-   repeated on people of each population, as many as it had; $d_t$ is the dependence that a fit finds.
-   The weight of t is
+2. *Weights* (`likelihood_weights`; approximate Bayesian computation). The pilot is repeated on people of
+   each population, as many as it had; $d_t$ is the dependence that a fit finds. The weight of t is
 
    $$ w_t ∝ \exp\Bigl(−\frac{(d_t − d)^2}{2 h^2}\Bigr) , \qquad h = .02 + .1 d , $$
 
-   or 0 where it is below 5 % of the largest. A fit may find no dependence at all (d or $d_t$ is 0). If
-   some t with $|d_t − d| ≤ 2 h$ agrees with the pilot on that, all t that disagree have weight 0.
+   or 0 if it is below 5 % of the largest. A fit may find no dependence at all (d or $d_t$ is 0). If some
+   t with $|d_t − d| ≤ 2 h$ agrees with the pilot on whether there is any, all others have weight 0.
 3. *Errors of the planned reports*, for each t of positive weight: the weighted mean, and the weighted
    10 % and 90 % quantiles (`low`, `high`).
-4. *Structure.* Random classes are harder to learn than real records, people of the pilot's model are
-   easier. With r the share of the pilot's dependence that a fit finds when the pilot is repeated on
-   people of its own model, the result is the weighted geometric mean of the errors of both kinds of
-   people, with weight r/2 for the pilot's model.
+4. *Structure.* Random classes are harder to learn than real records, samples of the pilot's model are
+   easier. The result is a weighted geometric mean of the errors for both. The weight of the pilot's
+   model is r/2, with r the share of its dependence that a fit finds if its samples repeat the pilot.
 
 **Random populations** are latent classes over the schema's alphabets. In `made_up` the log-odds of codes
 are normal, and each class adds normal deviations, scaled to a dependence of .1, as in a census. In
 `with_dependence` deviations of a number's values are sums of cosines of their ranks, so that neighboring
 values are similar.
 
-Privacy review: functions of public numbers, of fresh randomness, and of a model that was learned from
-reports alone: results are as private as that model.
+Privacy review: results are functions of public numbers, of fresh randomness, and of a model that was
+learned from reports alone, and retain that model's guarantee.
 
 References:
     Beaumont, Zhang, Balding, *Approximate Bayesian computation in population genetics* (2002).
@@ -64,7 +63,7 @@ from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array
 
-REHEARSALS = 2
+REHEARSALS = 2  # default number of random populations
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
 _MIN_FITS = 12  # fits over all populations of positive weight
 _STRENGTHS = 7  # size of the grid of t
@@ -72,16 +71,17 @@ _MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5  # ends of the prior of t, the second relat
 _WIDTH, _RELATIVE_WIDTH = 0.02, 0.1  # h = width + relative width · d
 _FAR = 2.0  # largest |d_t − d| at which a population is near the pilot, in units of h
 _NEGLIGIBLE = 0.05  # relative to the largest weight
-_NO_DEPENDENCE = 1e-6  # largest dependence that is due to rounding
+_NO_DEPENDENCE = 1e-6  # largest dependence that counts as rounding error
 _LEVELS = 0.1, 0.9  # of the quantiles `low` and `high`
 _CLASSES = 12  # latent classes of a random population
-_DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12  # of `made_up`: dependence, search for the scale
+# Of `made_up`: dependence; range and number of halvings of the search for the scale that gives it.
+_DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12
 _COSINES = 3  # in the deviation of a number
 _SCALES = np.geomspace(0.05, 6.0, 24)  # scales of deviations that `with_dependence` tries
-_TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raked columns; of a value
+_TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raking, and of a value
 # Random streams of one seed, one for each purpose; `simulation` uses others.
 _STREAM_OF_CLASSES, _STREAM_OF_RECORDS, _STREAM_OF_DEPENDENCE = 1, 2, 3
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # (finished, all)
 Marginal = Callable[[Columns], Array]  # shares of one column's codes, or of two columns' cells
 
 
@@ -117,7 +117,7 @@ def dependence(law: LatentClasses) -> float:
 
 
 def population_of(model: LocalModel, schema: Schema) -> Population:
-    """Return the population with a model's distribution, in the codes of a schema with its columns.
+    """Return the population with a model's distribution; the schema must have the model's columns.
 
     Raises:
         PrivotError: if the model is not of a table of codes, or has other columns or values.
@@ -127,16 +127,16 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
             f"like is by estimator {model.made_with['estimator']!r}, and a rehearsal is of tables whose "
             "columns are all reported as codes: give a model of such a table"
         )
-    theirs = {name: column.labels for name, column in model.schema.coded.items()}
+    labels = {name: column.labels for name, column in model.schema.coded.items()}
     for name, column in schema.coded.items():
-        if theirs.get(name) != column.labels:
+        if labels.get(name) != column.labels:
             raise PrivotError(
-                f"like has column {name!r} not at all, or with other values or bins: give a model of "
-                "the schema's columns"
+                f"like has no column {name!r}, or other values or bins of it: give a model of the "
+                "schema's columns"
             )
-    if list(theirs) != list(schema.coded):
+    if list(labels) != list(schema.coded):
         raise PrivotError(
-            f"like is of the columns {', '.join(theirs)}: give a model of the schema's, in its order"
+            f"like is of the columns {', '.join(labels)}: give a model of the schema's, in its order"
         )
     names = list(schema.table_columns)
     return Population(
@@ -145,7 +145,7 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
 
 
 def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel:
-    """Return the model with its single columns, and random classes of about this dependence.
+    """Return the model with the same single columns, but random classes of about this dependence.
 
     The strength is the mean total variation of pairs from independence; if twelve classes of these
     columns cannot reach it, the result has the nearest strength.
@@ -153,23 +153,23 @@ def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel
     sampler = sampler_of(model)
     atoms = sampler.atoms
     shares = [np.maximum(table @ atoms.weights, _MIN_SHARE) for table in atoms.probabilities]
-    marginals = [each / each.sum() for each in shares]
+    marginals = [values / values.sum() for values in shares]
     if not strength > 0:
-        one_class = LatentClasses(np.ones(1), tuple(each[:, None] for each in marginals))
+        one_class = LatentClasses(np.ones(1), tuple(values[:, None] for values in marginals))
         return replace(model, sampler=replace(sampler, atoms=one_class))
     rng = np.random.default_rng([seed, _STREAM_OF_DEPENDENCE])
     weights = rng.dirichlet(np.ones(_CLASSES))
     pairs = zip(shares, sampler.places, strict=True)
-    tilts = [np.exp(_deviations(each, places, rng)) for each, places in pairs]
+    tilts = [np.exp(_deviations(values, places, rng)) for values, places in pairs]
 
     def with_scale(scale: float) -> LatentClassSampler:
         tables = [p[:, None] * tilt**scale for p, tilt in zip(marginals, tilts, strict=True)]
-        law = LatentClasses(weights, tuple(each / each.sum(axis=0) for each in tables))
+        law = LatentClasses(weights, tuple(table / table.sum(axis=0) for table in tables))
         return replace(sampler, atoms=rake(law, marginals, tolerance=_TOLERANCE))
 
     # Dependence after raking is not monotone in the scale, so all scales are tried.
     samplers = [with_scale(float(scale)) for scale in _SCALES]
-    errors = [abs(dependence(each.classes) - strength) for each in samplers]
+    errors = [abs(dependence(scaled.classes) - strength) for scaled in samplers]
     return replace(model, sampler=samplers[int(np.argmin(errors))])
 
 
@@ -195,8 +195,9 @@ def made_up(schema: Schema, seed: int) -> Population:
     deviations = [rng.standard_normal((size, _CLASSES)) for size in sizes]
 
     def with_scale(scale: float) -> LatentClasses:
-        odds = [np.exp(log + scale * own) for log, own in zip(common, deviations, strict=True)]
-        return LatentClasses(weights, tuple(each / each.sum(axis=0) for each in odds))
+        pairs = zip(common, deviations, strict=True)
+        odds = [np.exp(log_odds + scale * deviation) for log_odds, deviation in pairs]
+        return LatentClasses(weights, tuple(table / table.sum(axis=0) for table in odds))
 
     law = with_scale(1.0)
     if len(sizes) > 1:
@@ -230,7 +231,7 @@ class FitForecast:
     one_way: float  # mean error of columns
     two_way: float | None  # mean error of pairs of columns; None for a single column
     rehearsals: int  # number of fits made
-    made_up: bool  # whether populations were random; otherwise they have a pilot's single columns
+    made_up: bool  # whether populations were random, rather than like a pilot
     low: float | None = None
     high: float | None = None
 
@@ -247,19 +248,18 @@ def forecast_fit(
 ) -> FitForecast:
     """Forecast the error of a fit by rehearsing reports and their fit.
 
-    A rehearsal takes as long as two fits; with `like`, about five times as long.
-
-    At most 200 000 people are simulated; for more, errors are scaled by 1/√(number of people).
+    A rehearsal takes as long as two fits; with `like`, about five times as long. At most 200 000 people
+    are simulated; for more, errors are scaled by 1/√(number of people).
 
     Arguments:
         schema: Public description of a record; all columns are reported as codes.
         epsilon: Privacy loss of one person's whole report.
         people: Number of people who will report.
-        like: Model of the same columns, such as a pilot's; random populations by default.
+        like: Model of a pilot with the same columns; random populations by default.
         rehearsals: Number of random populations; with `like`, half as many (at least one) for each
             strength of dependence.
         seed: Seed of populations, samples and fits; not of the reports' noise.
-        progress: Callback with the number of finished fits, and the maximum number of fits.
+        progress: Callback with the number of finished fits, and the largest possible number of fits.
 
     Raises:
         PrivotError: if a column is reported as points, the model has other columns, or a number is out
@@ -299,12 +299,12 @@ def fit_silently(releases: Reports | Sequence[Reports], seed: int) -> LocalModel
 
 
 class _Rehearsals:
-    """Rehearsals of one randomizer: populations report by it, and models are fitted to the reports."""
+    """Rehearsals of one randomizer: it randomizes people's records, and models are fitted to them."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
         self.people = min(people, MAX_REHEARSED)  # in each rehearsal of the planned reports
-        self.num_done, self.num_fits = 0, 0  # finished fits and all, without those by `fit_again`
+        self.num_done, self.num_fits = 0, 0  # finished fits, and all; refits are not counted
         self.num_drawn = 0  # groups of people drawn so far, each with another seed
 
     def with_random_populations(self, number: int) -> Array:
@@ -331,7 +331,7 @@ class _Rehearsals:
             for number, t in enumerate(strengths)
         ]
         # 2. Weights by the dependence that a fit of the pilot's reports would find.
-        found = np.array([self.found_dependence(each, pilot) for each in populations])
+        found = np.array([self.found_dependence(population, pilot) for population in populations])
         weights = likelihood_weights(found, strength)
         possible = np.flatnonzero(weights)
         # 3. Errors of the planned reports, with more fits of each population if few are possible.
@@ -339,11 +339,11 @@ class _Rehearsals:
         errors = np.concatenate([self.errors(populations[number], fits) for number in possible])
         weights = (weights[possible] / weights[possible].sum() / fits).repeat(fits)
         means, ends = weights @ errors, quantiles(errors[:, 1], weights)
-        # 4. Errors for people of the pilot's own model, as far as a fit would find their dependence.
+        # 4. Errors for samples of the pilot's model, weighted by the dependence that a fit finds.
         if strength > _NO_DEPENDENCE:
-            own = population_of(pilot, schema)
-            share_found = min(1.0, self.found_dependence(own, pilot) / strength)
-            ratios = (self.errors(own, _FITS).mean(axis=0) / means) ** (share_found / 2)
+            population = population_of(pilot, schema)
+            share_found = min(1.0, self.found_dependence(population, pilot) / strength)
+            ratios = (self.errors(population, _FITS).mean(axis=0) / means) ** (share_found / 2)
             means, ends = means * ratios, ends * ratios[1]
         return means, ends
 
@@ -354,7 +354,7 @@ class _Rehearsals:
         return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
-        """Return the errors (fits, 2) of fits of planned reports; all use settings of the first fit."""
+        """Return the errors (fits, 2) of fits of planned reports, all with settings of the first."""
         model = self.fit(self.report(population, self.randomizer, self.people))
         errors = [population.errors(model)]
         for _ in range(fits - 1):
@@ -379,7 +379,7 @@ class _Rehearsals:
 
 
 def likelihood_weights(found: Array, pilot: float) -> Array:
-    """Return weights (R,) of populations from found dependences d_t (R,) and that of the pilot, d.
+    """Return weights (R,) of populations, given their d_t (R,) and the pilot's dependence d.
 
     Examples:
         >>> likelihood_weights(np.array([0.0, 0.0, 0.09, 0.1]), 0.1).round(2).tolist()

@@ -1,37 +1,38 @@
-r"""Errors to expect of a campaign, by simulation: with noise and without, for each place of trust.
+r"""Forecast the errors of a campaign by simulation, with noise and without, for each place of trust.
+
+A *place of trust* (`privot.schema.promise`) says whom people must trust: nobody (`local`), a shuffler
+(`shuffled`), one of two servers (`aggregated`) or a curator (`central`).
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
-model, or, without either, of a made-up population (`made_up`, `made_up_places`). The prior is taken for
-the population: errors are distances of what is learned from the prior. The error **without noise**
-is that of the people's own records.
+model or, without either, of a random population (`made_up`, `made_up_places`). The prior takes the place
+of the population: errors are distances between what is learned and the prior. The error **without
+noise** is the distance between the people's own records and the prior.
 
-**Reports** (`local`, `shuffled`). People are privatized by the calibrated randomizer, shuffled reports
-with the ε₀ that the number of people allows, and `privot.fit` learns from their reports.
+**Reports** (`local`, `shuffled`). The calibrated randomizer privatizes people's records, with the ε₀
+that the number of people allows if reports are shuffled, and `privot.fit` learns from the reports.
 
-**Sums** (`aggregated`, `central`). The only data that the estimator sees are sums over all people, plus
-Gaussian noise of known standard deviation σ. If row i of the prior is drawn $w_i$ times, w multinomial,
-the sums of n people are exactly
+**Sums** (`aggregated`, `central`). The estimator sees only sums over all people, plus Gaussian noise of
+known standard deviation σ. If row i of the prior is drawn $w_i$ times, the sums of n people are exactly
 
 $$ \sum_i w_i v_i , \qquad \sum_i w_i = n , $$
 
-with $v_i$ the contribution of one record to the query (`privot.central.sums`). So n people take no more
-time than the rows of the prior. A curator adds one noise, two servers add two; then the estimator of
-`privot.central.fit` learns from the result.
+with $v_i$ the contribution of one record to the query (`privot.central.sums`). So w, which is
+multinomial, is drawn instead of n people. A curator adds one noise, two servers add two; then the
+estimator of `privot.central.fit` learns from the result.
 
 **Accuracy.** The only bias is the prior's. W₂ is exact between subsamples of 3 000 places, and varies by
-a fifth with these: the error of a rehearsal is the mean over four pairs, which have the same ranks of
-ordered points (`z_order`) to reduce the variation. If more than 200 000 people report, 200 000
-are simulated: total variations are scaled by the root of the ratio; W₂ is not, so it is a bit too large.
+a fifth with these. So the error of a rehearsal is the mean over four pairs of subsamples. Those of all
+models have the same ranks along a curve (`z_order`), so that differences between models vary less. If
+more than 200 000 people report, 200 000 are simulated: total variations are scaled by the root of the
+ratio; W₂ is not, and is slightly too large.
 
-**No simulation can be mistaken for real results**: the unit of the schema is a *SIMULATED person*, as in
-the randomizer, the release and the model, and simulated reports cannot be collected together with real
-ones, because the schemas differ.
+**No simulation can be mistaken for real results.** In the schema, the randomizer, the release and the
+model, the unit is a *SIMULATED person*. Simulated reports cannot be collected together with real ones,
+because the schemas differ.
 
-Privacy review: functions of public numbers, of fresh noise, and of the prior, whose rows are drawn and
-shown: results are as private as the prior. A table of real private records must not be a prior.
+Privacy review: results are functions of public numbers, of fresh noise, and of the prior, whose rows are
+drawn and shown, so they are as private as the prior. A table of private records must not be a prior.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
@@ -76,39 +77,39 @@ from privot.tables.files import as_table
 from privot.wire.report import SEAL_BYTES, Report
 
 STAMP = "SIMULATED"
-PLACES: tuple[Place, ...] = get_args(Place)
-TRUSTED = {  # the party that is trusted, and with what
+PLACES: tuple[Place, ...] = get_args(Place)  # of trust
+TRUSTED = {  # by place of trust: the trusted party, and what it is trusted with
     "local": "nobody",
     "shuffled": "a shuffler, with mixing, and the other senders",
     "aggregated": "one of two servers, with its shares",
     "central": "a curator, with all records",
 }
-SERVERS = {"local": 1, "shuffled": 2, "aggregated": 2, "central": 1}
-_NUM_REFERENCE = 200_000  # rows of a population, and of a model that are compared with it
-_SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places
+SERVERS = {"local": 1, "shuffled": 2, "aggregated": 2, "central": 1}  # number of servers to run
+_NUM_REFERENCE = 200_000  # rows of a random population, and samples of a model
+_SUBSAMPLES, _POINTS = 4, 3000  # of each distance of places: pairs of subsamples, points in each
 _BITS = 24  # of a place's number in `z_order`
 _DELTA_TIMES_PEOPLE = 0.01  # δ n by default
-# Made-up places, in units where bounds are ±1: number of towns, standard deviation of places in the
-# largest one, and share of people who live anywhere else.
+# Random places, in units where bounds are ±1: number of towns, standard deviation of places in the
+# largest one, and share of people who live outside towns.
 _TOWNS, _TOWN_STDDEV, _COUNTRY_SHARE = 40, 0.12, 0.2
 # Random streams of one seed, one for each purpose, so that no draws depend on each other.
 _STREAM_OF_MODELS, _STREAM_OF_PLACES, _STREAM_OF_HALVES = 4, 5, 6
 _STREAM_OF_PEOPLE, _STREAM_OF_SUBSAMPLES = 7, 8
-# `one_way` and `two_way` total variation, or `W2` of places in units where the bounds are −1 and 1.
+# Total variations `one_way` and `two_way`, or `W2` of places in units where the bounds are −1 and 1.
 Errors = dict[str, float]
-ErrorsOf = Callable[[pa.Table, int], Errors]  # errors of a table; the seed selects subsamples
+ErrorsOf = Callable[[pa.Table, int], Errors]  # (table, seed of subsamples) → errors
 
 
 @dataclass(frozen=True)
 class TrustForecast:
-    """Predicted errors at one ε, where one party is trusted, or nobody.
+    """Predicted errors at one ε and one place of trust.
 
-    `report_bytes` are what one device sends, to all servers together; None where a curator receives the
-    record, or devices cannot draw the report. `refused` says why noise would hide everything; None if it
-    would not.
+    `report_bytes` is the number of bytes that one device sends to all servers together; None if a
+    curator receives the record, or devices cannot draw the report. `refused` is the reason if noise
+    would hide everything, else None.
     """
 
-    where: str  # place of trust (`privot.schema.promise`)
+    where: str  # place of trust
     epsilon: float  # promised ε
     delta: float  # promised δ; 0 for "local"
     epsilon0: float | None = None  # ε₀ of one report by itself; None where devices add no noise
@@ -122,14 +123,14 @@ class TrustPlan:
     """Predicted errors of several places of trust and ε."""
 
     people: int
-    made_up: bool  # whether the population is made up; otherwise a prior was given
-    rehearsals: int  # of each row
+    made_up: bool  # whether the population is random; otherwise a prior was given
+    rehearsals: int  # number of rehearsals of each row
     without_noise: Errors  # of the people's own records
     rows: tuple[TrustForecast, ...]  # by ε and then in the order of `PLACES`
 
     @property
     def measure(self) -> str:
-        """Name of the error to show: W₂ of places, or the most detailed one of a table."""
+        """Name of the error to show: `W2` of places; of a table `two_way`, if there are pairs."""
         return next(name for name in ("W2", "two_way", "one_way") if name in self.without_noise)
 
 
@@ -141,20 +142,20 @@ def promises_at(
     delta: float | None = None,
     floor: float | None = None,
 ) -> list[Promise]:
-    """Return the promises of several ε and places of trust, in this order.
+    """Return the promises of all combinations of ε and places of trust, in the order of ε.
 
     Arguments:
         epsilons: Promised ε.
         people: Number of people, and the least number in a batch.
         where: Places of trust.
-        delta: δ wherever somebody is trusted; by default .01 over the number of people.
+        delta: δ of all places but `local`; by default .01 over the number of people.
         floor: Largest ε₀ of a shuffled report by itself (`Promise.floor`).
 
     Raises:
         PrivotError: if a number does not suit a place of trust, or no place of trust needs it.
 
     Examples:
-        >>> [str(each) for each in promises_at([1.0], 1000, where=["local", "central"])]
+        >>> [str(promise) for promise in promises_at([1.0], 1000, where=["local", "central"])]
         ['ε = 1, local', 'ε = 1, δ = 1e-05, central, at least 1,000 people']
     """
     people, _ = require_counts(people, 1)
@@ -190,7 +191,7 @@ def forecast_trust(
         schema: One place in a box, or columns with codes alone. Its own promise is not read.
         promises: ε and places of trust to compare (`promises_at`).
         people: Number of people.
-        prior: Table of similar records that is not private, or a model; by default people are made up.
+        prior: Table of similar records that is not private, or a model; a random population by default.
         rehearsals: Number of times that people are drawn, and a model is learned, for each promise.
         seed: Seed of people and fits; not of the noise.
         progress: Callback with the number of finished fits, and of all fits.
@@ -267,7 +268,7 @@ class _SumSimulator:
             self.report_bytes = sum(map(self._rule.share_length, ROLES))
 
     def learn_and_sample(self, seed: int) -> pa.Table:
-        """Draw how often each record occurs, learn from the noisy sums, and sample the model."""
+        """Draw how often each record occurs, learn from the noisy sums, and sample the law."""
         rule, fitted = self._rule, self._rule.fitted
         occurrences = _draw_occurrences(len(self._records[0]), self.num_simulated, seed)
         sums = weighted_sums(fitted.query, self._records, occurrences)
@@ -289,7 +290,7 @@ def weighted_sums(query: Query, records: tuple[Any, ...], weights: Integers) -> 
 
 
 def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
-    """Return the length of a report, sealed for a shuffler if there is one; None without a program."""
+    """Return the length of a report, sealed if it is shuffled; None if devices cannot draw it."""
     if randomizer.program is None:
         return None
 
@@ -302,7 +303,7 @@ def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
 
 
 def made_up_places(schema: Schema, seed: int) -> pa.Table:
-    """Return places of people in random towns, whose sizes follow Zipf's law, and between them."""
+    """Draw places of people in random towns, whose sizes follow Zipf's law, and between the towns."""
     records, rng = PlaceRecords(schema), np.random.default_rng([seed, _STREAM_OF_PLACES])
     dimension, ranks = records.column.domain.dimension, np.arange(1, _TOWNS + 1)
     town = rng.choice(_TOWNS, _NUM_REFERENCE, p=1 / ranks / (1 / ranks).sum())
@@ -314,13 +315,13 @@ def made_up_places(schema: Schema, seed: int) -> pa.Table:
 
 
 def _draw_occurrences(count: int, people: int, seed: int) -> Integers:
-    """Draw how often each of `count` rows occurs among people: the same for all places of trust."""
+    """Draw how often each of `count` rows occurs among people; equal seeds give equal draws."""
     rng = np.random.default_rng([seed, _STREAM_OF_PEOPLE])
     return rng.multinomial(people, np.full(count, 1 / count))
 
 
 def _resample(table: pa.Table, people: int, seed: int) -> pa.Table:
-    """Draw one row for each of a number of people, with replacement."""
+    """Draw the records of a number of people from a table's rows, with replacement."""
     occurrences = _draw_occurrences(table.num_rows, people, seed)
     return table.take(np.repeat(np.arange(table.num_rows), occurrences))
 
@@ -335,14 +336,14 @@ def _errors_without_noise(
     schema: Schema, reference: pa.Table, people: int, rehearsals: int, seed: int
 ) -> Errors:
     """Return the mean errors of people's own records."""
-    own, others = reference, reference
+    prior, compared = reference, reference
     if kind_of_records(schema) == "places":  # a point in both samples would be at distance 0
         order = np.random.default_rng([seed, _STREAM_OF_HALVES]).permutation(reference.num_rows)
-        own, others = (reference.take(half) for half in np.array_split(order, 2))
-    errors_of, errors = errors_against(schema, others), []
+        prior, compared = (reference.take(half) for half in np.array_split(order, 2))
+    errors_of, errors = errors_against(schema, compared), []
     num_simulated = min(people, MAX_REHEARSED)
     for run_seed in range(seed, seed + rehearsals):
-        records = _resample(own, num_simulated, run_seed)
+        records = _resample(prior, num_simulated, run_seed)
         errors.append(_extrapolate(errors_of(records, run_seed), num_simulated, people))
     return _mean(errors)
 
@@ -355,12 +356,12 @@ def _extrapolate(errors: Errors, num_simulated: int, people: int) -> Errors:
 
 def _mean(errors: Sequence[Errors]) -> Errors:
     """Return the mean of each error over rehearsals."""
-    return {name: float(np.mean([each[name] for each in errors])) for name in errors[0]}
+    return {name: float(np.mean([run[name] for run in errors])) for name in errors[0]}
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedCampaign:
-    """Result of `simulate_campaign`: errors by name, with examples of records."""
+    """Result of `simulate_campaign`: errors by name, a model, and the people's records."""
 
     predicted: Errors  # means over fits
     low: Errors  # smallest errors of fits
@@ -386,7 +387,7 @@ def simulate_campaign(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> SimulatedCampaign:
-    """Simulate a campaign from records to model, with and without noise.
+    """Simulate a campaign of local reports, from records to model, with noise and without.
 
     Arguments:
         schema: Public description of a record: a table of codes, or places.
@@ -412,7 +413,7 @@ def simulate_campaign(
     reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
     rehearsed = min(people, MAX_REHEARSED)
-    with_noise, without_noise, models, tables = [], [], [], []
+    with_noise, without_noise, fits = [], [], []
     for number in range(rehearsals):
         if progress is not None:
             progress(number, rehearsals)
@@ -421,21 +422,15 @@ def simulate_campaign(
         learned = errors_of(model.sample(_NUM_REFERENCE, seed=seed), number)
         with_noise.append(_extrapolate(learned, rehearsed, people))
         without_noise.append(_extrapolate(errors_of(records, number), rehearsed, people))
-        models.append(model)
-        tables.append(records)
-    return SimulatedCampaign(
-        predicted=_mean(with_noise),
-        low={name: min(errors[name] for errors in with_noise) for name in with_noise[0]},
-        high={name: max(errors[name] for errors in with_noise) for name in with_noise[0]},
-        without_noise=_mean(without_noise),
-        model=models[0],
-        people=tables[0],
-        rehearsals=rehearsals,
-    )
+        fits.append((model, records))
+    low = {name: min(errors[name] for errors in with_noise) for name in with_noise[0]}
+    high = {name: max(errors[name] for errors in with_noise) for name in with_noise[0]}
+    predicted, clean = _mean(with_noise), _mean(without_noise)
+    return SimulatedCampaign(predicted, low, high, clean, *fits[0], rehearsals)
 
 
 def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
-    """Return the rows that stand for the population: the prior's, or a large sample."""
+    """Return the rows that take the place of the population: the prior's, or a large sample."""
     names, seed = list(schema.table_columns), seed + 10**6  # far from the seeds of the rehearsals
     if prior is None and kind_of_records(schema) == "places":
         return made_up_places(schema, seed)
@@ -454,7 +449,7 @@ def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
 
 
 def _share_errors(schema: Schema, reference: pa.Table) -> ErrorsOf:
-    """Return a function that computes the total variation of a table's shares from a reference's."""
+    """Return a function that computes the total variation between a table and a reference."""
     coded = schema.coded.items()
 
     def marginals(table: pa.Table) -> Marginal:
@@ -495,8 +490,9 @@ def _place_errors(schema: Schema, reference: pa.Table) -> ErrorsOf:
         points, distances = ordered_points(table), []
         rng = np.random.default_rng([seed, _STREAM_OF_SUBSAMPLES])
         for _ in range(_SUBSAMPLES):
-            rows = [(rng.random(_POINTS) * len(each)).astype(np.int64) for each in (points, truth)]
-            distances.append(wasserstein(points[rows[0]], truth[rows[1]]))
+            rows = (rng.random(_POINTS) * len(points)).astype(np.int64)
+            truth_rows = (rng.random(_POINTS) * len(truth)).astype(np.int64)
+            distances.append(wasserstein(points[rows], truth[truth_rows]))
         return {"W2": float(np.mean(distances))}
 
     return errors
@@ -506,8 +502,8 @@ def z_order(points: Array) -> Integers:
     """Return the order (n,) of points of [−1, 1]^d along the Z-order curve.
 
     If two samples of nearly the same distribution are in this order, points of equal relative rank are
-    nearly equal. The difference of two distances by the same random ranks then varies by an eighth of
-    the variation of either.
+    nearly equal. If two distances use the same random ranks, their difference varies by an eighth of the
+    variation of either.
     """
     depth = _BITS // points.shape[1]
     cells = np.floor((points + 1) * 2.0 ** (depth - 1)).astype(np.int64).clip(0, 2**depth - 1)

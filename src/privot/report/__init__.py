@@ -1,4 +1,4 @@
-"""Figures, and reports as self-contained HTML files: figures are embedded, nothing is loaded."""
+"""Figures of models, and self-contained HTML pages about models, checks and evaluations."""
 
 from privot.core.errors import naming_extra
 

@@ -1,14 +1,14 @@
 """Charts for pages of tables: bars of codes, a heat map of all pairs, histograms of numbers.
 
-- **Bars** of a column that has codes: categories sorted by their share, bins by their values.
-- **The heat map** of pairs: the model's errors below the diagonal, the dependence to learn above it.
-  Color strength is the square root of an error relative to the largest, so that small errors differ.
-- **Histograms** of synthetic and real numbers, with ticks at quantiles. Numbers that the schema declares
-  on a log scale have a logarithmic axis. The axis shows the central 99 % of the numbers; if the central
-  90 % lie on less than a tenth of it, it shows the central 95 %, so that a long tail hides no shape.
+- **Bars** show the shares of a column's codes: categories sorted by share, bins sorted by value.
+- **The heat map** shows all pairs of columns: errors below the diagonal, the dependence to learn above
+  it. The opacity of a cell is the square root of its value relative to the largest, so that small values
+  can be distinguished.
+- **Histograms** show synthetic and real numbers, with ticks at quantiles. Numbers that the schema
+  declares on a log scale have a logarithmic axis. The axis shows the central 99 % of the numbers; if the
+  central 90 % lie on less than a tenth of it, it shows the central 95 %, so that a long tail does not
+  hide the shape.
 """
-
-from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -35,14 +35,13 @@ from privot.schema.domains import Array
 MAX_PAIRED = 30  # columns of a heat map
 WIDTH, HEIGHT = 320.0, 110.0  # of a histogram, in points
 _MAX_BARS = 16  # of a column, without the bar of missing values
-_MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of their names
+_MAX_NUMBERS, _MAX_LETTERS = 12, 16  # columns of a heat map with numbers, letters of a name
 # Points of a heat map: side of a cell, width of a letter, space beside labels, room for color bars.
 _CELL, _LETTER, _GAP, _COLOR_BARS = 40.0, 7.2, 6.0, 70.0
-_TURN, _TURNED_HEIGHT = 48, 0.78  # of labels below: degrees, height relative to length
+_TURN, _TURNED_HEIGHT = 48, 0.78  # of turned labels: degrees, height relative to length
 _BORDER, _STEPS = 6.0, 24  # border of a tile in points, steps of a color bar
-_STRONG = 0.62  # color strength above which numbers are white
-_CENTER: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
-# Points below a histogram's axis: ticks of one table and of a second, intervals, labels, all of these.
+_STRONG = 0.62  # opacity above which numbers are white
+# Points below a histogram's axis: ticks of one table and of a second, intervals, labels, total height.
 _TICKS, _MORE_TICKS, _INTERVALS, _BASELINE, _ROOM = 3.0, 12.0, 16.0, 36.0, 42.0
 _LINE = 16.0  # height of another line of text, in points
 _BINS, _MAX_MARKS = 40, 4  # bins of a histogram, round numbers on its axis
@@ -76,7 +75,7 @@ def bars_of(
     real: pa.Table | None = None,
     checked: Sequence[ValueCheck] = (),
 ) -> tuple[Bar, ...]:
-    """Return the bars of one column that has codes, at most 16 and one for missing values.
+    """Return the bars of one column that has codes: at most 16, and one for missing values.
 
     Categories are sorted by their real shares (or else the synthetic ones), and rare ones share a bar.
     Bins are sorted by value, and neighbors share a bar if there are more than 16.
@@ -113,7 +112,7 @@ def bars_of(
 
 
 @dataclass(frozen=True)
-class Field:
+class _Canvas:
     """Figure without axes, whose coordinates run from left to right and downwards."""
 
     figure: Figure
@@ -121,7 +120,7 @@ class Field:
 
     @classmethod
     def of(cls, width: float, height: float, origin: tuple[float, float], unit: float = 1) -> Self:
-        """Return a field of `width` × `height` points, with the origin given from its top left.
+        """Return a canvas of `width` × `height` points; the origin is given in points from the top left.
 
         `unit` is the number of points of a coordinate unit.
         """
@@ -130,12 +129,12 @@ class Field:
         return cls(figure, inches.scale(1 / 72) + figure.dpi_scale_trans)
 
     def add(self, artist: Artist) -> None:
-        """Draw an artist in the field's coordinates."""
+        """Draw an artist in the canvas's coordinates."""
         artist.set_transform(self.transform)
         self.figure.add_artist(artist)
 
     def line(self, x: Sequence[float], y: Sequence[float], color: str, width: float) -> None:
-        """Draw a line through points."""
+        """Draw a line through points; `width` is in points."""
         style: dict[str, Any] = {"color": color, "linewidth": width, "solid_capstyle": "butt"}
         self.add(Line2D(x, y, **style))
 
@@ -145,8 +144,7 @@ class Field:
 
 
 def draw_heat_map(
-    names: Sequence[str],
-    own: Mapping[str, float],
+    diagonal: Mapping[str, float],
     below: Mapping[tuple[str, str], float],
     above: Mapping[tuple[str, str], float],
     words: tuple[str, str, str],
@@ -154,37 +152,39 @@ def draw_heat_map(
     """Draw the heat map of the columns with the largest errors, at most 30.
 
     Arguments:
-        names: Names of the columns, in order.
-        own: Errors of single columns, on the diagonal.
-        below: Errors of pairs, by pairs of names in the order of `names`.
+        diagonal: Errors of single columns, by their names.
+        below: Errors of pairs, by pairs of names in the order of `diagonal`.
         above: Dependence of the same pairs.
-        words: Names of the three kinds of numbers: own, below, above.
+        words: Names of the three kinds of numbers, for tooltips: diagonal, below, above.
     """
+    names = list(diagonal)
     errors: dict[str, list[float]] = {name: [] for name in names}
     for (first, second), error in below.items():
         errors[first].append(error)
         errors[second].append(error)
     means = [float(np.mean(errors[name] or [0.0])) for name in names]
     shown = [names[i] for i in worst(means, MAX_PAIRED)]
-    place = {name: i for i, name in enumerate(shown)}
-    cells = [_Cell(i, i, own[name], f"{name}: {words[0]}", LEARNED) for name, i in place.items()]
+    index = {name: i for i, name in enumerate(shown)}
+    cells = [
+        _Cell(i, i, diagonal[name], f"{name}: {words[0]}", LEARNED) for name, i in index.items()
+    ]
     for pair in below:
-        if pair[0] in place and pair[1] in place:
-            i, j = place[pair[0]], place[pair[1]]
-            name = " × ".join(shown[k] for k in sorted((i, j)))
+        if pair[0] in index and pair[1] in index:
+            i, j = index[pair[0]], index[pair[1]]
+            name = " × ".join(pair)
             cells.append(_Cell(j, i, below[pair], f"{name}: {words[1]}", ERROR))
             cells.append(_Cell(i, j, above[pair], f"{name}: {words[2]}", PRIVATE))
     largest = max(*(cell.value for cell in cells), 1e-9)
-    field = _square([shorten(name, _MAX_LETTERS) for name in shown])
+    canvas = _labeled_square([shorten(name, _MAX_LETTERS) for name in shown])
     for cell in cells:
-        strength = round(float(np.sqrt(cell.value / largest)), 3)
-        _tile(field, cell, strength)
+        opacity = round(float(np.sqrt(cell.value / largest)), 3)
+        _draw_tile(canvas, cell, opacity)
         if len(shown) <= _MAX_NUMBERS:
             text = f"{cell.value:.2f}".removeprefix("0")
-            style = {"size": 10.5, "color": "white" if strength > _STRONG else INK} | _CENTER
-            field.write(cell.column + 0.5, cell.row + 0.5, text, **style)
-    _color_bars(field, len(shown), largest)
-    return field.figure
+            style = {"size": 10.5, "color": "white" if opacity > _STRONG else INK, "ha": "center"}
+            canvas.write(cell.column + 0.5, cell.row + 0.5, text, **style, va="center_baseline")
+    _draw_color_bars(canvas, len(shown), largest)
+    return canvas.figure
 
 
 class _Cell(NamedTuple):
@@ -198,39 +198,36 @@ class _Cell(NamedTuple):
 
 
 def shorten(text: str, most: int) -> str:
-    """Return a text of at most `most` letters, of which an ellipsis is the last if some are cut off."""
+    """Return a text cut to at most `most` letters; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def _square(labels: Sequence[str]) -> Field:
-    """Return a field with a square of cells of size 1, and labels at its left and below."""
+def _labeled_square(labels: Sequence[str]) -> _Canvas:
+    """Return a canvas with a square of cells of size 1, and labels at its left and below."""
     count = len(labels)
     margin, side = max(map(len, labels)) * _LETTER + _GAP, _CELL * count
     height = side + _TURNED_HEIGHT * margin + _GAP
-    field = Field.of(margin + side + _COLOR_BARS, height, (margin, 0), _CELL)
-    field.add(Rectangle((0, 0), count, count, facecolor=SOFT, linewidth=0))
+    canvas = _Canvas.of(margin + side + _COLOR_BARS, height, (margin, 0), _CELL)
+    canvas.add(Rectangle((0, 0), count, count, facecolor=SOFT, linewidth=0))
     style: dict[str, Any] = {"size": 12, "color": INK, "ha": "right", "va": "center_baseline"}
     for number, label in enumerate(labels):
-        field.write(-0.12, number + 0.5, label, **style)
+        canvas.write(-0.12, number + 0.5, label, **style)
         turned = {"rotation": _TURN, "rotation_mode": "anchor"}
-        field.write(number + 0.6, count + 0.2, label, **style, **turned)
-    return field
+        canvas.write(number + 0.6, count + 0.2, label, **style, **turned)
+    return canvas
 
 
-def _tile(field: Field, cell: _Cell, strength: float) -> None:
+def _draw_tile(canvas: _Canvas, cell: _Cell, opacity: float) -> None:
     """Draw a rounded cell with a tooltip."""
     inset = (_BORDER / 2 + 1) / _CELL
     corner, side = (cell.column + inset, cell.row + inset), 1 - 2 * inset
-    tile = Rectangle(corner, side, side, color=cell.color, alpha=strength, linewidth=_BORDER)
+    tile = Rectangle(corner, side, side, color=cell.color, alpha=opacity, linewidth=_BORDER)
     tile.set(joinstyle="round", gid=f"{TITLE}{cell.description} {cell.value:.3f}")
-    field.add(tile)
+    canvas.add(tile)
 
 
-def _color_bars(field: Field, count: int, largest: float) -> None:
-    """Draw the scales of errors and of dependence, up to the largest value, at the right.
-
-    Sizes are in cells, of which there are `count` in a row.
-    """
+def _draw_color_bars(canvas: _Canvas, count: int, largest: float) -> None:
+    """Draw scales of errors and of dependence, from 0 to `largest`, at the right of `count` cells."""
     top, height, width = 0.2, min(count - 10 / _CELL, 6.0), 0.225
     for left, color in ((0.3, ERROR), (0.58, PRIVATE)):
         for step in range(_STEPS):
@@ -238,15 +235,15 @@ def _color_bars(field: Field, count: int, largest: float) -> None:
             style: dict[str, Any] = {"alpha": (step + 0.5) / _STEPS, "antialiased": False}
             box = Rectangle((count + left, y), width, height / _STEPS, facecolor=color, **style)
             box.set_linewidth(0)
-            field.add(box)
-    for strength in (0.0, 0.25, 0.5, 0.75, 1.0):
-        # The strength is the root of an error relative to the largest.
-        y, words = top + height * (1 - strength), f"{largest * strength**2:.2g}"
-        field.write(count + 0.93, y, words, size=10.5, color=MUTED, va="center_baseline")
+            canvas.add(box)
+    for opacity in (0.0, 0.25, 0.5, 0.75, 1.0):
+        # The opacity is the root of a value relative to the largest.
+        y, words = top + height * (1 - opacity), f"{largest * opacity**2:.2g}"
+        canvas.write(count + 0.93, y, words, size=10.5, color=MUTED, va="center_baseline")
 
 
 def worst(errors: Sequence[float], most: int) -> list[int]:
-    """Return the indices of the `most` largest errors, in increasing order."""
+    """Return the indices of the `most` largest errors, in the order of `errors`."""
     return [int(i) for i in np.sort(np.argsort(-np.asarray(errors), kind="stable")[:most])]
 
 
@@ -255,8 +252,8 @@ def draw_histogram(
 ) -> Figure | None:
     """Draw the histogram of synthetic and real values (n,) without NaN; None without synthetic values.
 
-    Ticks below it mark the quantiles of 5, 25, 50, 75 and 95 %, with their intervals by reports if there
-    is a check.
+    Ticks below it mark the 5, 25, 50, 75 and 95 % quantiles, with their intervals by reports if there is
+    a check.
     """
     if not len(synthetic):
         return None
@@ -265,78 +262,79 @@ def draw_histogram(
     number = cast("NumberColumn", column) if column is not None and column.is_number else None
     low, high = _limits(tables)
     log = number is not None and number.on_log_scale and 0 < low < high
-    integers = all(not (each % 1).any() for each in tables)
+    integers = all(not (values % 1).any() for values in tables)
     step = (0.0 if number is None else number.value_step) or float(integers)
     edges = _edges(low, high, step, log)
-    beyond, place_of = _describe_outside(schema, name, tables, edges), _axis(edges, log)
-    field = Field.of(WIDTH, HEIGHT + _ROOM + (_LINE if beyond else 0.0), (0, HEIGHT))
-    field.line((0, WIDTH), (0, 0), LINE, 1.0)
-    _draw_shapes(field, tables, edges, place_of(edges))
+    beyond, position_of = _describe_outside(schema, name, tables, edges), _axis(edges, log)
+    canvas = _Canvas.of(WIDTH, HEIGHT + _ROOM + (_LINE if beyond else 0.0), (0, HEIGHT))
+    canvas.line((0, WIDTH), (0, 0), LINE, 1.0)
+    _draw_shapes(canvas, tables, edges, position_of(edges))
     if len(tables) > 1:
-        _draw_ticks(field, tables[1], place_of, _TICKS, PRIVATE)
-    _draw_ticks(field, synthetic, place_of, _MORE_TICKS if len(tables) > 1 else _TICKS, LEARNED)
+        _draw_ticks(canvas, tables[1], position_of, _TICKS, PRIVATE)
+    _draw_ticks(canvas, synthetic, position_of, _MORE_TICKS if len(tables) > 1 else _TICKS, LEARNED)
     for quantile in () if check is None else check.quantiles:
         # A horizontal line from end to end of the interval, with a vertical mark at each end.
-        left, right = place_of([quantile.reports.low, quantile.reports.high])
+        left, right = position_of([quantile.reports.low, quantile.reports.high])
         top, middle, bottom = _INTERVALS - 2.5, _INTERVALS, _INTERVALS + 2.5
         x, y = (left, left, left, right, right, right), (top, bottom, middle, middle, top, bottom)
-        field.line(x, y, INK, 1.5)
+        canvas.line(x, y, INK, 1.5)
     for value, label in _marks(schema, name, number, edges, step if not log else None):
-        place = float(place_of(value))
-        share = place / WIDTH
+        position = float(position_of(value))
+        share = position / WIDTH
         # Labels near an end of the axis would be cut off if they were centered.
         side = "left" if share < 0.08 else "right" if share > 0.92 else "center"
-        field.write(place, _BASELINE, label, size=12, color=MUTED, ha=side)
-    field.write(0.0, _BASELINE + _LINE, beyond, size=12, color=MUTED)
-    return field.figure
+        canvas.write(position, _BASELINE, label, size=12, color=MUTED, ha=side)
+    canvas.write(0.0, _BASELINE + _LINE, beyond, size=12, color=MUTED)
+    return canvas.figure
 
 
 def _describe_outside(schema: Schema, name: str, tables: Sequence[Array], edges: Array) -> str:
-    """Say which share of the values is outside the edges, and their range; "" if there are none."""
-    share = max(float(((each < edges[0]) | (each > edges[-1])).mean()) for each in tables)
+    """Return words about values outside the edges, with their share and range; "" without any."""
+    outside = (((values < edges[0]) | (values > edges[-1])).mean() for values in tables)
+    share = max(map(float, outside))
     if share == 0:
         return ""
-    least, most = min(each.min() for each in tables), max(each.max() for each in tables)
+    least, most = min(values.min() for values in tables), max(values.max() for values in tables)
     ends = f"{format_number(schema, name, least)} to {format_number(schema, name, most)}"
     return f"{100 * share:.1f} % lie beyond, from {ends}"
 
 
-def _draw_shapes(field: Field, tables: Sequence[Array], edges: Array, places: Array) -> None:
+def _draw_shapes(canvas: _Canvas, tables: Sequence[Array], edges: Array, positions: Array) -> None:
     """Draw the histogram of synthetic values, as an outline before that of real values if any."""
     # Bins may be unequal: areas, not heights, are shares.
-    widths = np.maximum(np.diff(places), 0.1)
-    densities = [np.histogram(each, edges)[0] / len(each) / widths for each in tables]
+    widths = np.maximum(np.diff(positions), 0.1)
+    densities = [np.histogram(values, edges)[0] / len(values) / widths for values in tables]
     # Coordinates run downwards, so heights are negative; 4 points stay free above the highest bin.
-    unit = (4 - HEIGHT) / (max(float(each.max()) for each in densities) or 1.0)
-    shapes = [partial(StepPatch, unit * each, places) for each in densities]
+    unit = (4 - HEIGHT) / (max(float(density.max()) for density in densities) or 1.0)
+    shapes = [partial(StepPatch, unit * density, positions) for density in densities]
     if len(shapes) > 1:
-        field.add(shapes[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
-        field.add(shapes[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
+        canvas.add(shapes[1](facecolor=PRIVATE, alpha=0.38, linewidth=0))
+        canvas.add(shapes[0](fill=False, edgecolor=LEARNED, linewidth=1.8))
     else:
-        field.add(shapes[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
+        canvas.add(shapes[0](facecolor=LEARNED, alpha=0.8, linewidth=0))
 
 
 def _axis(edges: Array, log: bool) -> Callable[[Any], Array]:
-    """Return a function from numbers to their places along the axis, in points."""
+    """Return a function from numbers to their positions along the axis, in points."""
     low, high = np.log(edges[[0, -1]]) if log else edges[[0, -1]]
 
-    def place_of(x: Any) -> Array:
+    def position_of(x: Any) -> Array:
         inside = np.clip(x, edges[0], edges[-1])
         return np.asarray(WIDTH * ((np.log(inside) if log else inside) - low) / (high - low))
 
-    return place_of
+    return position_of
 
 
 def _draw_ticks(
-    field: Field, values: Array, place_of: Callable[[Any], Array], top: float, color: str
+    canvas: _Canvas, values: Array, position_of: Callable[[Any], Array], top: float, color: str
 ) -> None:
     """Draw ticks at the quantiles of some values, `top` points below the axis."""
-    for x in place_of(np.quantile(values, LEVELS, method="inverted_cdf")):
-        field.line((x, x), (top, top + 8), color, 2.0)
+    for x in position_of(np.quantile(values, LEVELS, method="inverted_cdf")):
+        canvas.line((x, x), (top, top + 8), color, 2.0)
 
 
 def format_number(schema: Schema, name: str, number: float) -> str:
-    """Format a number of a table's column for reading; a date as a date."""
+    """Format a value of a table's column for reading: a number, or a date."""
     column = schema.columns.get(name)
     if column is not None and column.is_number and not column.holds_numbers:
         decoded = schema.points[name].decode_points(name, np.array([[np.rint(number)]]))
@@ -352,8 +350,8 @@ def _limits(tables: Sequence[Array]) -> tuple[float, float]:
     """Return the smallest and the largest value to show."""
 
     def ends(cut: float) -> tuple[float, float]:
-        levels = [np.quantile(each, [cut, 1 - cut], method="inverted_cdf") for each in tables]
-        return min(float(each[0]) for each in levels), max(float(each[1]) for each in levels)
+        cuts = [np.quantile(values, [cut, 1 - cut], method="inverted_cdf") for values in tables]
+        return float(min(low for low, _ in cuts)), float(max(high for _, high in cuts))
 
     wide, narrow, central = ends(_WIDE_CUT), ends(_NARROW_CUT), ends(_CENTRAL_CUT)
     return narrow if central[1] - central[0] < _LONG_TAIL * (wide[1] - wide[0]) else wide
@@ -380,7 +378,7 @@ def _edges(low: float, high: float, step: float, log: bool) -> Array:
 def _marks(
     schema: Schema, name: str, number: NumberColumn | None, edges: Array, step: float | None
 ) -> list[tuple[float, str]]:
-    """Return places and labels of round numbers on the axis; for dates, of months or years.
+    """Return round numbers on the axis with their labels; for dates, first days of months or years.
 
     The axis is logarithmic if the step is None.
     """
@@ -389,22 +387,22 @@ def _marks(
         months = _months(low, high, number.step_seconds)
         if len(months) > 1:
             return months
-        places: Sequence[float] = np.linspace(low + 0.5, high - 0.5, 3).round().tolist()
+        values: Sequence[float] = np.linspace(low + 0.5, high - 0.5, 3).round().tolist()
     elif step is None:
         subs = (1.0,) if high / low > 30 else (1.0, 2.0, 5.0)
-        places = LogLocator(10, subs, numticks=_MAX_MARKS + 2).tick_values(low, high)
+        values = LogLocator(10, subs, numticks=_MAX_MARKS + 2).tick_values(low, high)
     else:
         locator = MaxNLocator(_MAX_MARKS, integer=step >= 1, min_n_ticks=1)
-        places = locator.tick_values(low, high)
-    inside = sorted({float(x) for x in places if low <= x <= high}) or [(low + high) / 2]
+        values = locator.tick_values(low, high)
+    inside = sorted({float(x) for x in values if low <= x <= high}) or [(low + high) / 2]
     return [(x, format_number(schema, name, x)) for x in inside]
 
 
 def _months(low: float, high: float, seconds: int) -> list[tuple[float, str]]:
-    """Return places and labels of the first days of months, or years, on an axis of dates."""
+    """Return the first days of months, or years, on an axis of dates, with their labels."""
     epoch, step = dt.datetime(1970, 1, 1), dt.timedelta(seconds=seconds)
     ends = [epoch + dt.timedelta(seconds=x * seconds) for x in (low, high)]
-    first, last = (12 * each.year + each.month - 1 for each in ends)
+    first, last = (12 * end.year + end.month - 1 for end in ends)  # months since year 0
     for apart in _MONTHS:
         months = [m for m in range(first + 1, last + 1) if m % apart == 0]
         if len(months) <= _MAX_MARKS:

@@ -1,9 +1,7 @@
 """Figures of a model's columns and trends, and HTML pages of fits, demos and simulated campaigns.
 
-Every file of a simulated campaign (page, picture, tables, numbers) is stamped SIMULATED.
+Every file of a simulated campaign (page, picture, tables, numbers) is marked as SIMULATED.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
@@ -37,11 +35,11 @@ from privot.report.panels import (
     draw_image_panels,
     grid_axes,
     limits_of,
-    mosaic,
     new_figure,
     present_points,
     reported_images,
     save_png,
+    show_images,
     styled,
     unit_images,
     write_page,
@@ -55,16 +53,16 @@ if TYPE_CHECKING:
 # Files of a comparison of places of trust, and of a simulated campaign.
 TRUST_FILES = tuple(f"{STAMP}-{name}" for name in ("report.html", "picture.png", "numbers.json"))
 SIMULATED_FILES = (*TRUST_FILES, f"{STAMP}-with-noise.csv", f"{STAMP}-without-noise.csv")
-ERROR_NAMES = {  # of errors
+ERROR_NAMES = {  # by the keys of `privot.forecast.simulation.Errors`
     "one_way": "a column's shares (total variation)",
     "two_way": "shares of a pair of columns (total variation)",
     "W2": "places (W₂, where the bounds are -1 and 1)",
 }
-_ACROSS, _MAX_PANELS = 4, 24  # of a figure of all columns: panels in a row, panels in all
+_ACROSS, _MAX_PANELS = 4, 24  # of a figure of all columns: panels in a row, all panels
 _WIDTH, _HEIGHT = 3.6, 2.6  # of a panel, in inches
 _IMAGES, _BINS, _CELLS = 36, 40, 60  # in a panel: images, bins, cells along a side of a map
-_SAMPLES = 64  # images on the page of a fit
-_ROWS = 10_000  # of the tables of a simulated campaign
+_SAMPLES = 64  # sampled images on the page of a fit
+_ROWS = 10_000  # most rows of the tables of a simulated campaign
 _BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
 
 
@@ -72,7 +70,7 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
     """Sample records from a model, and plot every column: bars, densities, maps, images.
 
     At most 24 panels are drawn. Without real records the figure is as private as the model; with real
-    records it depends on them, and is **not private**.
+    records it is **not private**.
 
     Arguments:
         model: The model to sample.
@@ -81,7 +79,7 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
         seed: Seed of the sample.
 
     Returns:
-        A figure; a notebook shows it, `figure.savefig("model.png")` writes it.
+        A figure: a notebook shows it, `figure.savefig("model.png")` writes it.
 
     Raises:
         PrivotError: if the real records do not fit the model's schema.
@@ -116,14 +114,14 @@ def _panels(
         elif name in schema.vectors:
             column = schema.vectors[name]
             parts = column.table_columns(name)
-            points = {kind: present_points(column, name, table) for kind, table in tables.items()}
+            all_points = {kind: present_points(column, name, t) for kind, t in tables.items()}
             if len(parts) == 2:
-                limits = limits_of(list(points.values()))
-                for kind, shown in points.items():
-                    panels.append((titles[kind], partial(_draw_plane, parts, limits, shown)))
+                limits = limits_of(list(all_points.values()))
+                for kind, points in all_points.items():
+                    panels.append((titles[kind], partial(_draw_plane, parts, limits, points)))
                 continue
             for number, part in enumerate(parts):
-                values = {kind: p[:, number] for kind, p in points.items()}
+                values = {kind: points[:, number] for kind, points in all_points.items()}
                 panels.append((part, partial(_draw_density, values)))
         else:
             panels.append((name, partial(_draw_bars, schema, name, tables)))
@@ -132,20 +130,18 @@ def _panels(
 
 def _draw_images(images: np.ndarray, axis: Axes) -> None:
     axis.set_axis_off()
-    shown = images[..., 0] if images.shape[3:] == (1,) else images
-    sheet = (mosaic(shown.clip(-1, 1), round(_IMAGES**0.5)) + 1) / 2
-    axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    show_images(axis, images, round(_IMAGES**0.5), paper=1.0)
 
 
 def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axes) -> None:
     real = tables.get("real")
     bars = bars_of(schema, name, tables["synthetic"], real)
-    places = np.arange(len(bars))
+    rows = np.arange(len(bars))
     if real is not None:
-        axis.barh(places, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
+        axis.barh(rows, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
     height = 0.35 if real is not None else 0.8
-    axis.barh(places, [bar.synthetic for bar in bars], height, color=LEARNED, label="synthetic")
-    axis.set_yticks(places, [bar.label for bar in bars], fontsize=7)
+    axis.barh(rows, [bar.synthetic for bar in bars], height, color=LEARNED, label="synthetic")
+    axis.set_yticks(rows, [bar.label for bar in bars], fontsize=7)
     axis.invert_yaxis()
 
 
@@ -171,7 +167,7 @@ def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
 
 
 def draw_loss(history: History) -> Figure:
-    """Draw the training loss by step, and its running mean."""
+    """Draw the training loss of each step, and its running mean."""
     with styled():
         figure = new_figure(7.0, 2.6)
         axis = figure.subplots()
@@ -190,19 +186,18 @@ def draw_loss(history: History) -> Figure:
 
 
 def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> None:
-    """Write the page about a model of images, and the release from which it was learned.
-
-    The page is computed from the release, and is as private as the release.
-    """
+    """Write the page about a model of images and its release; the page is as private as the release."""
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
     for name, column in model.schema.images.items():
         panels = []
-        if name in release.randomizer.splits:  # other reports are candidates, and no images
+        if name in release.randomizer.splits:  # otherwise reports are candidates, not images
             received, limit = reported_images(release, name)
-            one = ImagePanel("One report", "all that one device sends", received, limit, 1)
-            many = ImagePanel("Reports", f"some of {len(release):,}", received, limit)
-            panels = [one, many]
+            one_report = ImagePanel("One report", "all that one device sends", received, limit, 1)
+            panels = [
+                one_report,
+                ImagePanel("Reports", f"some of {len(release):,}", received, limit),
+            ]
         images = unit_images(column, name, synthetic)
         panels.append(ImagePanel("What the model draws", "samples", images))
         figures.append(data_uri(draw_image_panels(panels), dpi=130))
@@ -217,7 +212,7 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
 
 
 def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
-    """Return the guarantee of each person in words, and the figure of the loss if there is a history."""
+    """Return a page's fields about a model: its guarantee, in words too, and the figure of its loss."""
     return {
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
@@ -230,10 +225,10 @@ def write_results(
     template: str,
     picture: tuple[str, Figure],
     model: LocalModel,
-    metrics: DataclassInstance,
+    metrics: "DataclassInstance",
     fields: dict[str, Any],
 ) -> None:
-    """Write a demo's folder: `report.html` from a template and fields, picture, metrics, and model."""
+    """Write a demo's folder: page, picture (file name and figure), `metrics.json` and model."""
     name, figure = picture
     shared = {"m": metrics, "picture": data_uri(figure, dpi=150)} | _promise_and_loss(model)
     with replacing_folder(folder) as draft:
@@ -257,20 +252,17 @@ def write_rehearsal(
     model, records, rehearsals = campaign.model, campaign.people, campaign.rehearsals
     figure = stamped(plot(model, records.slice(0, _ROWS), num_rows=_ROWS))
     paths = [folder / name for name in SIMULATED_FILES]
-    page, picture, numbers, with_noise, without_noise = paths
-    about = {"stamp": STAMP, "epsilon": epsilon, "people": people, "rehearsals": rehearsals}
+    *stamped_paths, with_noise, without_noise = paths
+    settings = {"epsilon": epsilon, "people": people, "rehearsals": rehearsals}
     kinds = ("predicted", "low", "high", "without_noise")
     errors = {kind: getattr(campaign, kind) for kind in kinds}
-    shown = [key for key in ERROR_NAMES if key in campaign.predicted]
+    names = {key: name for key, name in ERROR_NAMES.items() if key in campaign.predicted}
     fields = {
-        "figure": data_uri(figure, dpi=130),
-        "rows": [(ERROR_NAMES[key], *(each[key] for each in errors.values())) for key in shown],
+        "rows": [(name, *(errors[kind][key] for kind in kinds)) for key, name in names.items()],
         "unit": model.schema.unit,
         "guarantee": str(model.guarantee),
     }
-    write_page(page, "simulated.html", about | fields)
-    save_png(figure, picture, dpi=130)
-    _write_json(numbers, about | errors)
+    _write_stamped(stamped_paths, "simulated.html", figure, settings | fields, settings | errors)
     rows = min(_ROWS, people)
     tables = {with_noise: model.sample(rows, seed=0), without_noise: records.slice(0, rows)}
     for path, table in tables.items():
@@ -278,12 +270,26 @@ def write_rehearsal(
     return paths
 
 
+def _write_stamped(
+    paths: Sequence[Path],
+    template: str,
+    figure: Figure,
+    fields: dict[str, Any],
+    numbers: dict[str, Any],
+) -> None:
+    """Write page, picture and numbers of a simulation, marked as SIMULATED."""
+    page, picture, json_file = paths
+    write_page(page, template, fields | {"stamp": STAMP, "figure": data_uri(figure, dpi=130)})
+    save_png(figure, picture, dpi=130)
+    _write_json(json_file, {"stamp": STAMP} | numbers)
+
+
 def _write_json(path: Path, fields: dict[str, Any]) -> None:
     path.write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
 
 
 def draw_trust(plan: TrustPlan) -> Figure:
-    """Draw predicted errors against ε: one line for each place of trust, and that without noise."""
+    """Draw predicted errors against ε: a line for each place of trust, and one without noise."""
     with styled():
         figure = new_figure(6.4, 4.0)
         axis = figure.subplots()
@@ -298,7 +304,7 @@ def draw_trust(plan: TrustPlan) -> Figure:
         )
         axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=ERROR_NAMES[plan.measure])
         epsilons = sorted({row.epsilon for row in plan.rows})
-        axis.set_xticks(epsilons, [f"{each:g}" for each in epsilons])
+        axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
         axis.xaxis.minorticks_off()
         axis.yaxis.set_major_formatter("{x:g}")
         axis.legend(fontsize=8)
@@ -308,30 +314,21 @@ def draw_trust(plan: TrustPlan) -> Figure:
 def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     """Write page, picture and numbers of a comparison of places of trust; return their paths."""
     figure, paths = draw_trust(plan), [folder / name for name in TRUST_FILES]
-    page, picture, numbers = paths
-    fields = {
-        "stamp": STAMP,
-        "figure": data_uri(figure, dpi=130),
-        "plan": plan,
-        "name": ERROR_NAMES[plan.measure],
-        "trusted": TRUSTED,
-        "servers": SERVERS,
-    }
-    write_page(page, "trust.html", fields)
-    save_png(figure, picture, dpi=130)
-    _write_json(numbers, {"stamp": STAMP} | asdict(plan))
+    name = ERROR_NAMES[plan.measure]
+    fields = {"plan": plan, "name": name, "trusted": TRUSTED, "servers": SERVERS}
+    _write_stamped(paths, "trust.html", figure, fields, asdict(plan))
     return paths
 
 
 # Trends over time.
 
 _TRENDS_ACROSS, _TREND_HEIGHT = 3, 2.5  # panels in a row; height of a panel, in inches
-_MAX_VALUES, _MAX_TREND_TICKS = 5, 5  # in a panel
+_MAX_CATEGORIES, _MAX_TREND_TICKS = 5, 5  # in a panel
 _COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
 
 
 def draw_trends(model: WaveModel) -> Figure:
-    """Draw a panel for each column: the mean of a number, the shares of a category's first values."""
+    """Draw a panel for each column: the mean of numbers, or the shares of the first five categories."""
     by_column = (_trends_of(model, name) for name in model.schema.table_columns)
     groups = [trends for trends in by_column if trends][:_MAX_PANELS]
     with styled():
@@ -343,28 +340,28 @@ def draw_trends(model: WaveModel) -> Figure:
 
 def _draw_trends_of_column(axis: Axes, trends: Sequence[Trend]) -> None:
     """Draw the trends of one column with their bands."""
-    places = np.arange(len(trends[0].times))
+    waves = np.arange(len(trends[0].times))
     for trend, color in zip(trends, _COLORS, strict=False):
-        axis.fill_between(places, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
-        axis.plot(places, trend.estimate, color=color, linewidth=1.8, label=trend.name)
-    ticks = np.unique(np.linspace(0, len(places) - 1, _MAX_TREND_TICKS).round().astype(int))
+        axis.fill_between(waves, trend.low, trend.high, color=color, alpha=0.22, linewidth=0)
+        axis.plot(waves, trend.estimate, color=color, linewidth=1.8, label=trend.name)
+    ticks = np.unique(np.linspace(0, len(waves) - 1, _MAX_TREND_TICKS).round().astype(int))
     axis.set_xticks(ticks, [trends[0].times[tick] for tick in ticks], fontsize=7)
     axis.legend(fontsize=7, loc="best")
 
 
 def _trends_of(model: WaveModel, name: str) -> list[Trend]:
-    """Return the trends of one column: its mean, else the shares of its first values, if any."""
+    """Return the trend of a column's mean, or of the shares of its first five categories, if any."""
     try:
         return [model.trend(name)]
-    except PrivotError:
+    except PrivotError:  # the column has no numbers
         labels = model.schema.coded[name].labels if name in model.schema.coded else ()
-        return [model.trend(name, label) for label in labels[:_MAX_VALUES]]
+        return [model.trend(name, label) for label in labels[:_MAX_CATEGORIES]]
 
 
 def write_wave_report(path: str | Path, model: WaveModel) -> None:
     """Write the page of a model over time: its trends, and its sudden changes.
 
-    The page is computed from the releases, and is as private as they are.
+    The page is computed from the model's releases, and is as private as they are.
     """
     changes = []
     for name in model.schema.table_columns:

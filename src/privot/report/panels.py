@@ -1,9 +1,4 @@
-"""Style of figures and pages, and figures of several panels: images and maps.
-
-Images and maps are dark figures of panels in a row (`dark_axes`); others have the style of the pages.
-"""
-
-from __future__ import annotations
+"""Style of figures and pages, and dark figures of images or maps side by side."""
 
 import base64
 import io
@@ -84,7 +79,7 @@ def styled() -> AbstractContextManager[None]:
 
 
 def data_uri(figure: Figure, dpi: int = 160) -> str:
-    """Return the figure as a PNG inside a URI."""
+    """Return the figure as a `data:` URI of a PNG."""
     buffer = io.BytesIO()
     save_png(figure, buffer, dpi)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
@@ -109,7 +104,7 @@ def inline_svg(figure: Figure, words: str, most: float | None = None) -> Markup:
     style = "" if most is None else f' style="max-width: {most:.0f}px"'
     text = re.sub(r"^.*?</defs>", "", text, count=1, flags=re.DOTALL)  # head and common style
     text = re.sub(f'<g id="{TITLE}([^"]*)">', r"<g><title>\1</title>", text)  # tooltips
-    text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)  # other ids
+    text = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", text)  # no other ids
     text = re.sub(r"<[^>]+>", _themed, text)  # only tags: column names stay as they are
     text = re.sub(r"\s*\n\s*", " ", text)
     return Markup(
@@ -130,7 +125,7 @@ def save_png(figure: Figure, path: Path | io.BytesIO, dpi: int = 160) -> None:
 
 
 def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
-    """Fill `templates/<template>` and write the page; an old one survives any failure."""
+    """Fill `templates/<template>` and write the page; if this fails, an existing page stays."""
     page = _TEMPLATES.get_template(template).render(**fields, version=privot.__version__)
     write_file(path, page)
 
@@ -149,7 +144,7 @@ class ImagePanel:
     caption: str
     images: np.ndarray  # (n, h, w[, channels]) in unit pixels; noise may exceed −1 and 1
     limit: float = 1.0  # values from −limit to limit are shown from black to white
-    across: int | None = None  # number of columns and of rows; the figure's by default
+    across: int | None = None  # largest number of columns and of rows; the figure's by default
     group: str = ""
 
 
@@ -166,7 +161,7 @@ class Map:
 def dark_axes(
     panels: Sequence[ImagePanel | Map], ratio: float, margin: float = 0.0, width: float = PANEL
 ) -> tuple[Figure, list[Axes]]:
-    """Return a dark figure with axes for panels, each with title and caption, and groups' headings.
+    """Return a dark figure with titled axes for panels, and headings above groups of panels.
 
     Arguments:
         panels: Panels, from left to right.
@@ -174,17 +169,21 @@ def dark_axes(
         margin: Space for labels around the axes, in inches.
         width: Width of an axis, in inches.
     """
-    height, step = width * ratio, width + _GAP  # of an axis, from one to the next, in inches
+    height, step = width * ratio, width + _GAP  # height of an axis, distance to the next, in inches
     heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
     left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)  # numbers are wider than high
-    across, up = left + step * len(panels) - _GAP + left, height + heading + bottom
+    across, up = (
+        left + step * len(panels) - _GAP + left,
+        height + heading + bottom,
+    )  # of all, in inches
     figure = new_figure(across, up)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
     text_scale = min(1.0, 0.15 + 0.85 * width / PANEL)  # smaller in narrow panels
     for i, panel in enumerate(panels):
-        place = ((left + i * step) / across, bottom / up, width / across, height / up)
-        axis = figure.add_axes(place)
+        axis = figure.add_axes(
+            ((left + i * step) / across, bottom / up, width / across, height / up)
+        )
         axis.set_axis_off()
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
         bold = words | {"color": "white", "fontsize": 15 * text_scale, "weight": "bold"}
@@ -215,16 +214,19 @@ def draw_image_panels(panels: Sequence[ImagePanel], across: int = 8) -> Figure:
         figure, axes = dark_axes(panels, panels[0].images.shape[1] / panels[0].images.shape[2])
         for axis, panel in zip(axes, panels, strict=True):
             columns = panel.across or across
-            shown = (panel.images[: columns**2] / panel.limit).clip(-1, 1)
-            if shown.shape[3:] == (1,):
-                shown = shown[..., 0]
-            sheet = (mosaic(shown, columns, _PAPER) + 1) / 2
-            axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+            show_images(axis, panel.images[: columns**2] / panel.limit, columns, _PAPER)
     return figure
 
 
+def show_images(axis: Axes, images: np.ndarray, columns: int, paper: float) -> None:
+    """Show images (n, h, w[, c]) in unit pixels, `columns` in a row, on gray `paper`."""
+    shown = images[..., 0] if images.shape[3:] == (1,) else images
+    sheet = (mosaic(shown.clip(-1, 1), columns, paper) + 1) / 2
+    axis.imshow(sheet, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+
+
 def mosaic(images: np.ndarray, num_columns: int, paper: float = 1.0) -> np.ndarray:
-    """Return one image of images (n, h, w[, 3]) in rows, with a pixel of `paper` between them."""
+    """Arrange images (n, h, w[, 3]) in rows of one image, with a pixel of gray `paper` between them."""
     count, height, width = images.shape[:3]
     num_rows = math.ceil(count / num_columns)
     size = (num_rows * (height + 1) - 1, num_columns * (width + 1) - 1)
@@ -266,8 +268,8 @@ def present_points(column: PointColumn, name: str, table: pa.Table) -> np.ndarra
 
 def limits_of(points: Sequence[np.ndarray]) -> list[tuple[float, float]]:
     """Return the smallest and the largest value of each coordinate of several sets of points (n, d)."""
-    every = np.concatenate(points)
-    return [(low, high) for low, high in zip(every.min(axis=0), every.max(axis=0), strict=True)]
+    union = np.concatenate(points)
+    return list(zip(union.min(axis=0), union.max(axis=0), strict=True))
 
 
 KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
@@ -319,15 +321,15 @@ def draw_maps(
 
 
 def _kilometers(low: float, high: float, per_degree: float) -> list[tuple[float, str]]:
-    """Return places (degrees) of round distances from `low`, and their labels in kilometers."""
+    """Return degrees at round distances from `low`, and the distances in kilometers as labels."""
     distances = _round_numbers(0.0, (high - low) * per_degree)
     return [(low + km / per_degree, f"{km:g}") for km in distances]
 
 
 def _degrees(low: float, high: float, below: str, above: str) -> list[tuple[float, str]]:
-    """Return places of round degrees, and their labels."""
-    places = _round_numbers(low, high)
-    return [(x, f"{abs(x):g}° {above if x > 0 else below}" if x else "0°") for x in places]
+    """Return round degrees, and their labels."""
+    degrees = _round_numbers(low, high)
+    return [(x, f"{abs(x):g}° {above if x > 0 else below}" if x else "0°") for x in degrees]
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
@@ -353,6 +355,6 @@ def _label_axes(
 def _cell_shares(
     points: np.ndarray, bounds: Sequence[tuple[float, float]], cells: tuple[int, int]
 ) -> np.ndarray:
-    """Return the smoothed share of people in each cell."""
+    """Return the share of people in each cell, smoothed."""
     counts, _, _ = np.histogram2d(points[:, 0], points[:, 1], bins=cells, range=bounds)
     return np.asarray(gaussian_filter(counts, 1.0)) / len(points)

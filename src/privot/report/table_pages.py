@@ -1,14 +1,12 @@
 """HTML pages about synthetic tables: an evaluation against real records, and a check by reports alone.
 
-Both pages begin with findings in words. A card for every column follows (bars of categories, a histogram
-of numbers, and a few statistics), then the heat map of all pairs and some synthetic rows. Real records
-appear only as shares and quantiles. The page against real records is **not private**, and says so; the
-page by reports alone is computed from the release, and as private as the release.
+Both pages begin with findings in words. A *card* for each column follows: bars of categories, or a
+histogram and a few statistics of numbers. Then come the heat map of all pairs and some synthetic rows.
+The evaluation shows shares and quantiles of real records, and is **not private**; the check is computed
+from the release, and is as private as the release.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,7 +49,7 @@ from privot.report.panels import (
 from privot.schema import Schema
 from privot.schema.domains import Array
 
-MAX_COLUMNS = 60  # that have cards
+MAX_COLUMNS = 60  # most columns that have cards
 _MAX_LABEL = 24  # letters of a bar's label
 _MAX_PAIRS = 10  # in the list of the worst pairs
 _ROWS, _MAX_SHOWN, _MAX_LETTERS = 6, 12, 40  # of sampled rows: rows, columns, letters of a cell
@@ -79,8 +77,8 @@ class Fact:
 class Card:
     """Card of one column, or of one coordinate of a vector."""
 
-    name: str  # of the table's column
-    error: float  # by which the column is graded
+    name: str  # name of the table's column
+    error: float  # error by which the column is graded
     score: str  # the error in words
     grade: Grade
     bars: tuple[Bar, ...] = ()  # shares of categories
@@ -90,7 +88,7 @@ class Card:
 
     @property
     def scale(self) -> float:
-        """Share to which a bar of full length corresponds."""
+        """Share that a bar of full length stands for."""
         return max([bar.longest for bar in self.bars] or [1.0]) or 1.0
 
     @property
@@ -106,18 +104,19 @@ def cards(
     comparison: Comparison | None,
     check: Check | None,
 ) -> list[Card]:
-    """Return cards of all columns in the schema's order; of more than 60, those of the largest errors.
+    """Return the cards of all columns, or of the 60 with the largest errors, in the schema's order.
 
-    Without real records, columns are graded by the check. With real records there is a comparison, by
-    which they are graded, and a check, if any, adds its intervals.
+    Columns are graded by the comparison with real records, to which a check adds its intervals; without
+    real records, by the check.
     """
     synthetic_series = number_series(schema, synthetic)
     real_series = {} if real is None else number_series(schema, real)
-    number_scores = {} if comparison is None else {n.name: n for n in comparison.numbers}
+    scores = () if comparison is None else comparison.numbers
+    number_scores = {score.name: score for score in scores}
     checks = {} if check is None else {column.column: column for column in check.columns}
     table = None if comparison is None else comparison.table
     code_scores = {} if table is None else {c.column: c.total_variation for c in table.columns}
-    every: list[Card] = []
+    all_cards: list[Card] = []
     for name, column in schema.columns.items():
         column_check = checks.get(name)
         if name in schema.images:
@@ -128,12 +127,12 @@ def cards(
                 if comparison is None or part in number_scores:
                     values = _Values(synthetic_series[part], real_series.get(part))
                     score = number_scores.get(part)
-                    every.append(_number_card(schema, part, values, score, column_check))
+                    all_cards.append(_number_card(schema, part, values, score, column_check))
         elif name in schema.coded:
             shares = () if column_check is None else column_check.shares
             bars = bars_of(schema, name, synthetic, real, shares)
-            every.append(_bar_card(name, bars, code_scores.get(name), column_check))
-    return [every[i] for i in worst([card.error for card in every], MAX_COLUMNS)]
+            all_cards.append(_bar_card(name, bars, code_scores.get(name), column_check))
+    return [all_cards[i] for i in worst([card.error for card in all_cards], MAX_COLUMNS)]
 
 
 class _Values(NamedTuple):
@@ -155,7 +154,7 @@ def _note(check: ColumnCheck | None) -> str:
 def _bar_card(
     name: str, bars: tuple[Bar, ...], score: Score | None, check: ColumnCheck | None
 ) -> Card:
-    """Return the card of codes, graded by the score against real records, or else by the check."""
+    """Return a card of bars, graded by the score against real records, or else by the check."""
     if score is None:
         assert check is not None  # there is a comparison or a check
         return Card(name, *_graded_by(check), bars, note=_note(check))
@@ -166,7 +165,7 @@ def _bar_card(
 def _number_card(
     schema: Schema, part: str, values: _Values, score: NumberScore | None, check: ColumnCheck | None
 ) -> Card:
-    """Return the card of numbers, graded by the score against real numbers, or else by the check."""
+    """Return a card of numbers, graded by the score against real numbers, or else by the check."""
     synthetic = values.synthetic[~np.isnan(values.synthetic)]
     real = None if values.real is None else values.real[~np.isnan(values.real)]
     number = None if check is None else check.number
@@ -190,9 +189,9 @@ def _facts(
     score: NumberScore | None,
     number: NumberCheck | None,
 ) -> Iterator[Fact]:
-    """Yield the statistics below a histogram, of a score against real numbers and of a check."""
+    """Yield the statistics below a histogram, from a score against real numbers and from a check."""
     formatted, names = partial(format_number, schema, part), ("mean", "25 %", "median", "75 %")
-    # The quartiles are in the middle of the levels of scores, and of the levels of checks.
+    # The quartiles are in the middle of the quantiles of scores, and of those of checks.
     pairs = [None] * 4 if score is None else [score.mean, *score.quantiles[2:5]]
     checks = [None] * 4 if number is None else [number.mean, *number.quantiles[1:4]]
     for name, pair, check in zip(names, pairs, checks, strict=True):
@@ -208,7 +207,7 @@ def _facts(
             yield Fact("std", formatted(score.std.synthetic), formatted(score.std.real))
         for name, tail in zip(("below 1 %", "above 99 %"), score.tails, strict=True):
             yield Fact(name, percent(tail.synthetic), percent(tail.real))
-    missing = [0.0 if each is None else float(np.isnan(each).mean()) for each in values]
+    missing = [0.0 if series is None else float(np.isnan(series).mean()) for series in values]
     if any(missing):
         real = "" if values.real is None else percent(missing[1])
         yield Fact("missing", percent(missing[0]), real)
@@ -216,7 +215,7 @@ def _facts(
 
 @dataclass(frozen=True)
 class Gauge:
-    """Score on a scale from 0, where the tables agree, to `end`."""
+    """Mean score on a scale from 0, where the tables agree, to `end`."""
 
     title: str
     measure: str
@@ -224,24 +223,24 @@ class Gauge:
     end: float
 
     def place(self, value: float) -> float:
-        """Return the place of a value on the scale, from 0 to 1."""
+        """Return the position of a value on the scale, from 0 to 1."""
         return min(value / self.end, 1.0) if self.end > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class PairRow:
-    """Pair with a large error, and numbers to compare the error with."""
+    """Pair of columns with a large error, in the list of the worst pairs."""
 
     name: str
-    numbers: tuple[str, ...]
+    numbers: tuple[str, ...]  # the error, and numbers to compare it with
 
 
 def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | None = None) -> None:
-    """Write an evaluation as a page of HTML, with figures: **not private**, and the page says so.
+    """Write an evaluation as an HTML page with figures; the page is **not private**, and says so.
 
     Arguments:
         evaluation: Result of [`evaluate`][privot.evaluation.evaluate].
-        path: Path of the page; an old one survives any failure.
+        path: Path of the page; if writing fails, an existing page stays.
         num_held: Number of all real records, if only a part of them was compared.
 
     Examples:
@@ -275,15 +274,15 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
-    """Write a check by reports alone as a page of HTML, as private as the reports.
+    """Write a check by reports alone as an HTML page, which is as private as the reports.
 
     Arguments:
         check: Result of [`check`][privot.evaluation.checking.check].
-        model: The model that was checked, which is sampled.
-        path: Path of the page; an old one survives any failure.
+        model: The model that was checked; the page shows samples of it.
+        path: Path of the page; if writing fails, an existing page stays.
     """
     sample = model.sample(_NUM_SAMPLED, seed=0)
-    own = {column.column: column.error for column in check.columns}
+    column_errors = {column.column: column.error for column in check.columns}
     errors = {(pair.first, pair.second): pair.error for pair in check.pairs}
     dependence = {(pair.first, pair.second): pair.dependence for pair in check.pairs}
     rows = [
@@ -300,7 +299,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
         "guarantee": model.guarantee,
         "verdict": check.verdict,
         "cards": cards(model.schema, sample, None, None, check),
-        "heat": _heat([*own], own, errors, dependence, words) if errors else None,
+        "heat": _heat_map(column_errors, errors, dependence, words) if errors else None,
         "worst": rows,
         "maps": _draw_maps(model.schema, sample),
     }
@@ -308,7 +307,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
 
 
 def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
-    """Return the fields of both pages: limits, and some rows as text."""
+    """Return the fields that both pages have: limits, and some rows as text."""
     names = [n for n in synthetic.column_names if n not in schema.images]
     shown = names[:_MAX_SHOWN]
     rows = [[_cell_text(row[n]) for n in shown] for row in synthetic.slice(0, _ROWS).to_pylist()]
@@ -322,7 +321,7 @@ def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
 
 
 def _gauges(comparison: Comparison) -> list[Gauge]:
-    """Return the mean scores on scales that end just above the largest value to show."""
+    """Return gauges of the mean scores; each scale ends just above the largest value to show."""
     summary = comparison.summary
     ends = {
         name: 1.04 * max(score.synthetic, score.floor, score.independence or 0.0)
@@ -338,12 +337,13 @@ def _pair_fields(table: TableComparison | None) -> dict[str, Any]:
     """Return the heat map of pairs, and the rows of those with the largest errors."""
     if table is None or not table.pairs:
         return {"heat": None, "worst": []}
-    own = {row.column: row.total_variation.synthetic for row in table.columns}
+    column_errors = {row.column: row.total_variation.synthetic for row in table.columns}
     scores = {(pair.first, pair.second): pair.total_variation for pair in table.pairs}
-    names = list(dict.fromkeys(name for pair in scores for name in pair))
+    paired = dict.fromkeys(name for pair in scores for name in pair)
+    diagonal = {name: column_errors[name] for name in paired}
     errors = {pair: score.synthetic for pair, score in scores.items()}
     independence = {pair: score.independence or 0.0 for pair, score in scores.items()}
-    heat = _heat(names, own, errors, independence, ("error", "error", "independent columns"))
+    heat = _heat_map(diagonal, errors, independence, ("error", "error", "independent columns"))
     rows = []
     for pair in sorted(scores, key=lambda pair: -errors[pair])[:_MAX_PAIRS]:
         numbers = errors[pair], scores[pair].floor, independence[pair]
@@ -351,14 +351,14 @@ def _pair_fields(table: TableComparison | None) -> dict[str, Any]:
     return {"heat": heat, "worst": rows}
 
 
-def _heat(
-    names: Sequence[str],
-    own: Mapping[str, float],
+def _heat_map(
+    diagonal: Mapping[str, float],
     below: Mapping[tuple[str, str], float],
     above: Mapping[tuple[str, str], float],
     words: tuple[str, str, str],
 ) -> Markup:
-    figure = draw_heat_map(names, own, below, above, words)
+    """Return the heat map of the columns of `diagonal` as SVG, with a description."""
+    figure = draw_heat_map(diagonal, below, above, words)
     description = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
     return inline_svg(figure, description, min(1.25 * 72 * figure.get_figwidth(), 820))
 
@@ -378,7 +378,7 @@ def _draw_images(evaluation: Evaluation, name: str) -> str:
         ImagePanel("Synthetic", "samples of the model", synthetic),
     ]
     if isinstance(model, LocalModel):
-        # The model's own images are privatized, so no person's budget is spent on the figure.
+        # Samples of the model are privatized, so no person's budget is spent on the figure.
         reports = model.randomizer.privatize(evaluation.synthetic.slice(0, 512))
         words = "what a device sends, here of synthetic images"
         panels.insert(1, ImagePanel("Noised", words, *reported_images(reports, name)))
