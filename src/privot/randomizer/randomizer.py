@@ -68,6 +68,13 @@ class Randomizer(Summarized):
         delta: δ of the guarantee; 0 unless a mechanism is Gaussian.
         joint: Joint report of coded columns, if there is one.
         candidates: Candidates report of a vector or an image and its label, if there is one.
+
+    Examples:
+        >>> schema = Schema.from_dict({"columns": {"smokes": {"kind": "boolean"}}})
+        >>> randomizer = Randomizer.calibrate(schema, epsilon=2.0)
+        >>> release = randomizer.privatize({"smokes": [True, False, False]})
+        >>> len(release), str(randomizer.guarantee)
+        (3, 'ε = 2 (pure), local, per person')
     """
 
     schema: Schema
