@@ -183,12 +183,12 @@ class Randomizer(Summarized):
         return ReportLaw.worst(self.guarantee.epsilon)
 
     def batch_guarantee(
-        self, num_reports: int, batches: int = 1
+        self, num_reports: int | None = None, batches: int = 1
     ) -> PureDP | ApproximateDP | DistributedDP:
         """Return the guarantee of batches with a report of the same unit, shuffled if so promised.
 
-        Each is shuffled by itself, and the smallest, of `num_reports`, counts for all. ε is at the
-        promise's δ. Local guarantees are multiplied.
+        Each is shuffled by itself, and the smallest, of `num_reports` (the promise's people if None),
+        counts for all. ε is at the promise's δ. Local guarantees are multiplied.
 
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
@@ -197,14 +197,14 @@ class Randomizer(Summarized):
         if promise is None or promise.where == "local":
             return self.guarantee.times(batches)
         law, unit = self.report_law, self.schema.unit
-        return shuffled_guarantee(promise, law, num_reports, batches, unit)
+        count = (promise.people or 1) if num_reports is None else num_reports
+        return shuffled_guarantee(promise, law, count, batches, unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
         """Return the guarantee of a panel with waves of `num_reports` or more (the promise's people)."""
-        promise, most = shuffled_promise(self.schema), panel.most_reports()
-        least = num_reports or (promise and promise.people) or 1
-        composed = None if most is None else self.batch_guarantee(least, most)
-        return PanelGuarantee(self.batch_guarantee(least), panel.window, panel.waves, composed)
+        most, each = panel.most_reports(), self.batch_guarantee(num_reports)
+        composed = None if most is None else self.batch_guarantee(num_reports, most)
+        return PanelGuarantee(each, panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""

@@ -208,13 +208,14 @@ class WaveModel(Model):
     def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of all waves together, to a person in any slot of the panel.
 
-        Without a panel, a person reports in every wave. Waves of one randomizer are composed as the
-        smallest, of several as the weakest, by a sum. Fix their number before the first is opened.
+        Without a panel, a person reports in every wave. Shuffled waves of one randomizer are composed as
+        batches of the promise's people, for the sizes that came may depend on earlier waves; others add
+        up. Fix their number before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
-        if self.base.earlier:
+        if self.base.earlier or count == 1:
             return self.guarantee.times(count)
-        return self.base.randomizer.batch_guarantee(min(self.people), count)
+        return self.base.randomizer.batch_guarantee(batches=count)
 
     @property
     def made_with(self) -> dict[str, Any]:
