@@ -61,8 +61,7 @@ def check(
     if output is not None:
         write_check_report(found, loaded, output)
     if as_json:
-        verdict = [asdict(finding) for finding in found.verdict]
-        print(json.dumps({"verdict": verdict} | found.to_dict()))
+        print(json.dumps({"verdict": [*map(asdict, found.verdict)]} | found.to_dict()))
         return
     print(f"{model}: checked by {found.num_reports:,} reports, {found.guarantee}")
     console.print_verdict(found.verdict, "by the reports alone")

@@ -9,9 +9,9 @@ findings in words, graded by the limits of `verdicts`.
 A pair or a column is contradicted if its test rejects the model at a family-wise error rate of 5 % over
 all columns and pairs (Holm's procedure).
 
-**Privacy review.** Everything is computed from a release, a model of that release, and coins: it is
-post-processing, and retains the release's guarantee, whatever is printed, stored or shown. No raw record
-is read; rehearsals simulate people by sampling the model.
+**Privacy review.** Everything is computed from a release, a model, and coins: it is post-processing, and
+retains the weaker guarantee of release and model, whatever is printed, stored or shown. No raw record is
+read; rehearsals simulate people by sampling the model.
 
 References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective
@@ -42,6 +42,7 @@ from privot.evaluation.target_check import TargetCheck, check_target, require_ta
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
 from privot.local.releases import Releases, Reports
+from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
 
 MIN_REPORTS = 100
@@ -98,7 +99,7 @@ class Check(Summarized):
     """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee: The reports' guarantee, as text.
+        guarantee, promise: Guarantee of the model's reports and of these, as text and in words.
         num_reports: Number of reports.
         held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.
@@ -112,6 +113,7 @@ class Check(Summarized):
     columns: tuple[ColumnCheck, ...]
     pairs: tuple[PairCheck, ...]
     target: TargetCheck | None = None
+    promise: str = ""
 
     @property
     def one_way(self) -> float:
@@ -171,8 +173,7 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
     good = [pair for pair in pairs if pair.error <= verdicts.PAIR[0] and not pair.contradicted]
-    others = [pair for pair in pairs if pair not in good]
-    others.sort(key=lambda pair: pair.error, reverse=True)
+    others = sorted((pair for pair in pairs if pair not in good), key=lambda pair: -pair.error)
     words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
     words += f"error to expect {percent(_mean_error(pairs))} on average"
     if others:
@@ -237,9 +238,10 @@ def check(
 
     Raises:
         PrivotError: if the model is not of a table of codes; if the reports are of another randomizer,
-            or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
+            or fewer than 100 or than promised; if the target is no column, or scikit-learn is missing.
     """
     releases = _checkable(model, release, target)
+    guarantee = weakest(model.guarantee, *(part.guarantee for part in releases.parts))
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
@@ -263,8 +265,8 @@ def check(
         target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     advance(total, total)
     return Check(
-        str(model.guarantee), len(releases), held_out,
-        tuple(column_checks), tuple(pair_checks), target_check,
+        str(guarantee), len(releases), held_out,
+        tuple(column_checks), tuple(pair_checks), target_check, guarantee.describe(),
     )  # fmt: skip
 
 
