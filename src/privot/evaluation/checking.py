@@ -18,7 +18,7 @@ References:
     multiple test procedure* (1979).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, Self
@@ -140,7 +140,11 @@ class Check(Summarized):
         return {finding.topic: finding.words for finding in self.verdict}
 
     def recorded(self, model: LocalModel) -> LocalModel:
-        """Return the model with this check, which is saved with it."""
+        """Return the model with this check, which is saved with it; refused if it promises less."""
+        if self.guarantee != str(model.guarantee):
+            raise PrivotError(
+                f"the check has {self.guarantee}, and the model {model.guarantee}: save them apart"
+            )
         return replace(model, made_with=model.made_with | {"check": self.to_dict()})
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,12 +155,7 @@ class Check(Summarized):
     def of(cls, model: LocalModel) -> Self | None:
         """Return the check that was saved with a model; None if there is none."""
         stored = model.made_with.get("check")
-        return None if stored is None else cls.from_dict(stored)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return TypeAdapter(cls).validate_python(fields)
+        return None if stored is None else TypeAdapter(cls).validate_python(stored)
 
 
 def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
