@@ -113,6 +113,18 @@ def test_sealed_reports_travel_from_devices_to_a_release(campaign, tmp_path):
         assert words in refused.stderr
 
 
+def test_what_is_calibrated_twice_by_one_schema_is_of_two_campaigns(tmp_path):
+    """A report that is late for the first would be alone of its kind in a batch of the second."""
+    (tmp_path / "schema.toml").write_text(SCHEMA + PROMISE)
+    made = []
+    for name in ("first.json", "second.json"):
+        done = privot(tmp_path, "calibrate", "schema.toml", "-o", name)
+        assert done.returncode == 0, done.stderr
+        made.append(Randomizer.load(tmp_path / name))
+    assert made[0] == made[1]
+    assert made[0].fingerprint != made[1].fingerprint
+
+
 def test_a_shuffler_is_refused_what_it_cannot_be(campaign, tmp_path):
     made, _ = campaign
     path = made.folder / "randomizer.json"

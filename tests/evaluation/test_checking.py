@@ -1,12 +1,12 @@
 """A check by reports alone: what it says, that it is kept with the model, and what is refused."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privot
+from few_settings import few_settings
 from privot import PrivotError, Randomizer, Schema
 from privot.evaluation import rehearsal, target_check
 from privot.evaluation.checking import Check
@@ -15,6 +15,7 @@ from privot.evaluation.rehearsal import contradicted_by, residuals
 from privot.evaluation.target_check import KNOWN, CrossFit, Scores, report_moments
 from privot.local.classes.mixture import LatentClasses, Places
 from privot.local.releases import LineCells, Releases
+from privot.report import write_check_report
 
 SCHEMA = Schema.from_toml("""
 [columns.color]
@@ -104,7 +105,6 @@ def test_a_model_remembers_it(checked, tmp_path):
     again = privot.load(tmp_path / "model")
     assert Check.of(again) == found
     assert Check.of(model) is None
-    assert Check.from_dict(json.loads(json.dumps(found.to_dict()))).verdict == found.verdict
 
 
 def test_reports_of_others_tell_a_change(checked):
@@ -119,6 +119,30 @@ def test_reports_of_others_tell_a_change(checked):
     (said,) = [f for f in found.verdict if f.topic == "agreement with the reports"]
     assert "size × weight" in said.words
     assert said.grade != "good"
+
+
+def test_a_check_by_a_smaller_shuffled_batch_states_the_loss_of_its_people(tmp_path):
+    """The model's own batch hides its people better. Too few reports are not checked by, either."""
+    fields = {"kind": "boolean"}
+    promise = {"epsilon": 2, "where": "shuffled", "delta": 1e-4, "people": 300}
+    schema = Schema.from_dict({"columns": {"old": fields, "sick": fields}, "promise": promise})
+    randomizer, rng = Randomizer.calibrate(schema), np.random.default_rng(0)
+    large, small, few = (
+        randomizer.privatize({"old": rng.random(n) < 0.4, "sick": rng.random(n) < 0.2})
+        for n in (900, 300, 299)
+    )
+    with few_settings():
+        model = privot.fit(large, seed=0)
+        found = privot.check(model, small, held_out=True)
+        assert privot.check(model, large).guarantee == str(model.guarantee)
+    assert small.guarantee.epsilon > model.guarantee.epsilon
+    assert (found.guarantee, found.promise) == (str(small.guarantee), small.guarantee.describe())
+    write_check_report(found, model, tmp_path / "check.html")
+    assert found.guarantee in (tmp_path / "check.html").read_text()
+    with pytest.raises(PrivotError, match="save them apart"):
+        found.recorded(model)
+    with pytest.raises(PrivotError, match="299 reports were accepted, and the promise is of"):
+        privot.check(model, few, held_out=True)
 
 
 def test_refusals(checked):

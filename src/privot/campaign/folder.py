@@ -299,9 +299,7 @@ def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:
     if isinstance(rule, Encoder):
         return facts | {"promise": rule.guarantee(rule.people).describe(), "people": rule.people}
     joint = rule.joint.design.columns if rule.joint else []
-    promise = shuffled_promise(rule.schema)
-    guarantee = rule.batch_guarantee((promise.people or 1) if promise else 1)  # least batch
-    labels = {}
+    guarantee, labels = rule.batch_guarantee(), {}  # of the least batch
     for name, column in rule.schema.coded.items():
         codings = column.codings if name in joint else (column.alphabet,)
         labels[name] = [[*column.labels_in(coding)] for coding in codings]

@@ -59,8 +59,7 @@ def check(
     if output is not None:
         write_check_report(result, loaded, output)
     if as_json:
-        verdict = [asdict(finding) for finding in result.verdict]
-        print(json.dumps({"verdict": verdict} | result.to_dict()))
+        print(json.dumps({"verdict": [*map(asdict, result.verdict)]} | result.to_dict()))
         return
     print(f"{model}: checked by {result.num_reports:,} reports, {result.guarantee}")
     console.print_verdict(result.verdict, "by the reports alone")

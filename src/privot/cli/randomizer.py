@@ -60,6 +60,7 @@ def calibrate(
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.randomizer import randomizer_from_noise
+    from privot.randomizer.reports.validation import with_campaign
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _read_shares(share or [])
@@ -93,6 +94,9 @@ def calibrate(
         )
     if pilot is not None:
         randomizer = _weighted_by_pilot(randomizer, pilot)
+    if declared.promise and declared.promise.where == "shuffled":
+        # What was sealed for it is refused by other campaigns.
+        randomizer = privot.Randomizer.from_json(with_campaign(randomizer.to_json()))
     if shares and report == "auto" and randomizer.joint is None:
         console.note("columns with --share are reported one by one, and so are all others")
     if output.exists() and output.read_bytes() != randomizer.to_json().encode() + b"\n":
@@ -107,8 +111,7 @@ def calibrate(
         )
     expected = randomizer.expected_noise()
     if as_json:
-        fields = {"guarantee": randomizer.guarantee.to_dict(), "expected_noise": expected}
-        print(json.dumps(fields))
+        print(json.dumps({"guarantee": randomizer.guarantee.to_dict(), "expected_noise": expected}))
         return
     print(f"{output}: {randomizer.guarantee}")
     print(randomizer.guarantee.describe())

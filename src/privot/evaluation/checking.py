@@ -11,16 +11,16 @@ A check has four parts:
   predict it (`target_check`);
 - findings in words, graded by the limits of `verdicts`.
 
-**Privacy review.** Everything is computed from a release, a model of that release, and random numbers.
-This is post-processing, so the release's guarantee covers whatever is printed, stored or shown. No raw
-record is read; rehearsals simulate people by sampling the model.
+**Privacy review.** Everything is computed from a release, a model, and random numbers. This is
+post-processing, so the weaker guarantee of both covers whatever is printed, stored or shown.
+No raw record is read; rehearsals simulate people by sampling the model.
 
 References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective
     multiple test procedure* (1979).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any, Self
@@ -44,6 +44,7 @@ from privot.evaluation.target_check import TargetCheck, check_target, require_ta
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local import LocalModel
 from privot.local.releases import Releases, Reports
+from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
 
 MIN_REPORTS = 100
@@ -104,7 +105,7 @@ class Check(Summarized):
     """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee: The reports' guarantee, as text.
+        guarantee, promise: Guarantee of the model's reports and of these, as text and in words.
         num_reports: Number of reports.
         held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.
@@ -118,6 +119,7 @@ class Check(Summarized):
     columns: tuple[ColumnCheck, ...]
     pairs: tuple[PairCheck, ...]
     target: TargetCheck | None = None
+    promise: str = ""
 
     @property
     def one_way(self) -> float:
@@ -144,7 +146,11 @@ class Check(Summarized):
         return {finding.topic: finding.words for finding in self.verdict}
 
     def recorded(self, model: LocalModel) -> LocalModel:
-        """Return a copy of the model that stores this check in its file."""
+        """Return a copy of the model that stores this check; refused if its guarantee differs."""
+        if self.guarantee != str(model.guarantee):
+            raise PrivotError(
+                f"the check has {self.guarantee}, and the model {model.guarantee}: save them apart"
+            )
         return replace(model, made_with=model.made_with | {"check": self.to_dict()})
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,12 +161,7 @@ class Check(Summarized):
     def of(cls, model: LocalModel) -> Self | None:
         """Return the check that was saved with a model; None if there is none."""
         stored = model.made_with.get("check")
-        return None if stored is None else cls.from_dict(stored)
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return TypeAdapter(cls).validate_python(fields)
+        return None if stored is None else TypeAdapter(cls).validate_python(stored)
 
 
 def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
@@ -177,8 +178,7 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
     good = [pair for pair in pairs if pair.error <= verdicts.PAIR[0] and not pair.contradicted]
-    others = [pair for pair in pairs if pair not in good]
-    others.sort(key=lambda pair: pair.error, reverse=True)
+    others = sorted((pair for pair in pairs if pair not in good), key=lambda pair: -pair.error)
     words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
     words += f"error to expect {percent(_mean_error(pairs))} on average"
     if others:
@@ -242,9 +242,10 @@ def check(
 
     Raises:
         PrivotError: if the model is not of a table of codes; if the reports are of another randomizer,
-            or fewer than 100; if the target is no column of the model, or scikit-learn is missing.
+            or fewer than 100 or than promised; if the target is no column, or scikit-learn is missing.
     """
     releases = _require_checkable(model, release, target)
+    guarantee = weakest(model.guarantee, *(part.guarantee for part in releases.parts))
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
@@ -268,7 +269,8 @@ def check(
         target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
-    return Check(str(model.guarantee), len(releases), held_out, *checks, target_check)
+    words = str(guarantee), guarantee.describe()
+    return Check(words[0], len(releases), held_out, *checks, target_check, words[1])
 
 
 def _require_checkable(

@@ -186,7 +186,7 @@ class Randomizer(Summarized):
         return ReportLaw.worst(self.guarantee.epsilon)
 
     def batch_guarantee(
-        self, num_reports: int, batches: int = 1
+        self, num_reports: int | None = None, batches: int = 1
     ) -> PureDP | ApproximateDP | DistributedDP:
         """Return the guarantee of several batches with one report of the same unit in each.
 
@@ -194,7 +194,7 @@ class Randomizer(Summarized):
         the promise's δ; otherwise the local guarantee is multiplied.
 
         Arguments:
-            num_reports: Number of reports in the smallest batch.
+            num_reports: Number of reports in the smallest batch; by default the promise's people.
             batches: Number of batches.
 
         Raises:
@@ -203,17 +203,17 @@ class Randomizer(Summarized):
         promise = shuffled_promise(self.schema)
         if promise is None:
             return self.guarantee.times(batches)
-        return shuffled_guarantee(promise, self.report_law, num_reports, batches, self.schema.unit)
+        count = (promise.people or 1) if num_reports is None else num_reports
+        return shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
         """Return the guarantee of a panel.
 
         `num_reports` is the number of reports in the smallest wave, by default the promise's people.
         """
-        promise, most_reports = shuffled_promise(self.schema), panel.most_reports()
-        smallest = num_reports or (promise and promise.people) or 1
-        composed = None if most_reports is None else self.batch_guarantee(smallest, most_reports)
-        return PanelGuarantee(self.batch_guarantee(smallest), panel.window, panel.waves, composed)
+        most_reports, each = panel.most_reports(), self.batch_guarantee(num_reports)
+        composed = None if most_reports is None else self.batch_guarantee(num_reports, most_reports)
+        return PanelGuarantee(each, panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""

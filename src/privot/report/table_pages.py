@@ -294,9 +294,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
     ]
     words = ("error to expect", "error to expect", "dependence, by the model")
     fields = {
-        "num_reports": check.num_reports,
-        "held_out": check.held_out,
-        "guarantee": model.guarantee,
+        "check": check,
         "verdict": check.verdict,
         "cards": cards(model.schema, sample, None, None, check),
         "heat": _heat_map(column_errors, errors, dependence, words) if errors else None,

@@ -49,12 +49,12 @@ def test_a_share_that_drifts_is_found_within_its_band(fitted):
 
 
 def test_one_wave_has_the_guarantee_of_the_smallest_batch_and_all_their_composition(fitted):
-    """Never that of all reports as one batch, which they were not."""
+    """Never that of all reports as one batch, nor of sizes that may depend on earlier waves."""
     assert fitted.guarantee == RANDOMIZER.batch_guarantee(1600)
     assert fitted.at(DAYS[0]).guarantee == fitted.guarantee
-    assert fitted.guarantee_of_all == RANDOMIZER.batch_guarantee(1600, 3)
+    assert fitted.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 3)
     in_slots = replace(fitted, panel=PANEL)
-    assert in_slots.guarantee_of_all == RANDOMIZER.batch_guarantee(1600, 2)
+    assert in_slots.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 2)
     assert replace(fitted, panel=replace(PANEL, window=3)).guarantee_of_all == fitted.guarantee
 
 
@@ -77,7 +77,7 @@ def test_the_model_is_saved_with_its_panel(fitted, tmp_path):
 def test_a_wave_is_added_and_counts_as_all_others(fitted):
     longer = replace(fitted, panel=PANEL).add(drawn(0.55, 1550, 7), "2026-01-26")
     assert longer.guarantee == longer.at().guarantee == RANDOMIZER.batch_guarantee(1550)
-    assert longer.guarantee_of_all == RANDOMIZER.batch_guarantee(1550, 2)
+    assert longer.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 2)
     assert abs(longer.trend("uses", True).estimate[-1] - 0.55) < 0.12
     other = shuffled(epsilon=0.8, people=1200)
     mixed = longer.add(drawn(0.6, 1300, 8, other), "2026-02-02")

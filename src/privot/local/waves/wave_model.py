@@ -209,14 +209,14 @@ class WaveModel(Model):
     def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of all waves together, to a person in any slot of the panel.
 
-        Without a panel, a person may report in every wave. If all waves have one randomizer, each
-        counts as the smallest; otherwise each has the weakest guarantee, and their budgets add up. The
-        number of waves must be fixed before the first is opened.
+        Without a panel, a person may report in every wave. Shuffled waves of one randomizer compose as
+        batches of the promise's people, because later sizes may depend on earlier waves; other budgets
+        add up. The number of waves must be fixed before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
-        if self.base.earlier:
+        if self.base.earlier or count == 1:
             return self.guarantee.times(count)
-        return self.base.randomizer.batch_guarantee(min(self.people), count)
+        return self.base.randomizer.batch_guarantee(batches=count)
 
     @property
     def made_with(self) -> dict[str, Any]:
