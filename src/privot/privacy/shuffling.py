@@ -31,24 +31,37 @@ each mechanism (`ReportLaw`), and Z has the atoms
 The pair with the largest a + c/(1 + e^−ε₀), and c = 0, bounds all pairs. If a public coin, independent
 of the record, chooses the form of the report, the laws of forms are averaged.
 
-**Others' records.** ω drops what a record y adds to its report's law R_y, although that hides person 1
-too: δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊, with m = n − g, g of law (1 − γ)^(g−1) γ, γ = ∫ω, a noise ξ
-of mean 0 and tails e^(−t/u) and e^(−t/d), which is of the bound alone, and the atoms above, of which
-shares 1 − α and 1 − β of both large ones, v, move to v/e^ε₀ and 0 at the same mean. Of a few
-hundred people no noise is needed: all numbers of others with either record are tried.
+**Others' records.** This treats everyone else as if they reported by ω, although a report by another
+record hides person 1 too. The *bound by labels* counts that. Others are given away up to the first
+who reports by ω: g people, with probability (1 − γ)^(g−1) γ, where γ = ∫ω. The m = n − g who are left give
+
+    δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊.
+
+Here Z has the atoms above, but parts (1 − α)a and (1 − β)a of the two large ones, v, have the value
+v/e^ε₀ and e^ε₀ times the probability. The noise ξ = s(E₁ − 1) − t(E₂ − 1), of standard exponential E₁
+and E₂, is in the proof alone, where it makes factors α and β exist that bound Z for all records at once.
+A few hundred people need no noise: all numbers of others with either record are tried.
 
 **Two categories.** If j others hold 1, S ~ Bin(j, 1 − p) + Bin(n − 1 − j, p) of their reports are ones,
 p = 1/(e^ε₀ + 1), and δ(ε) is the maximum over j and s of (1 − p − p e^ε) P(S = s) − (e^ε − 1) P(S < s).
 
 **Evaluation.** In the worst case N₀ and N₁ count the reports at either atom. Given M = N₀ + N₁, of law
 Bin(n, 2a), N₁ has the law Bin(M, ½), and a sum over it a closed form. The terms left out of the sum over
-M have probability at most 2e^−L (Bernstein), and at most 4e^−L of δ, which is added: their part of
-E N₀/n is a P(1 + Bin(n − 1, 2a) is left out), and (e^ε₀ − e^ε)a < 1. Other sums are on a grid, by FFT.
+M have probability at most 2e^−L (Bernstein), with L = `log_left_out`, and are at most 4e^−L of δ, which
+is added: their part of E N₀/n is a P(1 + Bin(n − 1, 2a) is left out), and (e^ε₀ − e^ε)a < 1. Other sums
+are on a grid, by FFT.
 
 **Several batches** with a report of the same person, each shuffled by itself with fresh coins: the
 bound, δ at e^−ε by 1 − e^−ε + e^−ε δ(ε), is the divergence of a pair of laws whose products dominate the
 composition, also if records depend on earlier releases. The smallest batch counts for all: δ falls with
 n at every ε.
+
+References:
+    Balle, Bell, Gascón, Nissim, *The privacy blanket of the shuffle model* (2019). Feldman, McMillan,
+    Talwar, *Stronger privacy amplification by shuffling for Rényi and approximate differential privacy*
+    (2023). Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, *Connect the dots: tighter discrete
+    approximations of privacy loss distributions* (2022). Loader, *Fast and accurate computation of
+    binomial probabilities* (2000).
 """
 
 import math
@@ -79,9 +92,9 @@ _BLOCKS = 12  # numbers g of people left out for which the bound by labels is co
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 # Numbers of others with either of two categories, and products of probabilities for each of them.
 _HOLDERS, _MAX_PRODUCTS = 100, 2**20
-# People of whom all numbers of holders are tried (up to a sixth more count as so many), those that share
-# one bound in their distance from 0 and from all, and cells of the grid in the largest |Z|.
-_FEW, _SHARED, _FEW_CELLS = 300, 12, 16
+# People of whom all numbers of holders are tried; those who count as so many; a block's least distance
+# from 0 and from all, in its width; cells of the grid in the largest |Z|.
+_FEW, _MOST_FEW, _SHARED, _FEW_CELLS = 300, 350, 12, 16
 
 
 @dataclass(frozen=True)
@@ -247,7 +260,7 @@ def shuffled_delta(
         if (
             law.one_form
             and law.third is not None
-            and num_people <= 7 * _FEW // 6
+            and num_people <= _MOST_FEW
             and total > resolution
         ):
             total = min(total, _delta_of_few(law, min(num_people, _FEW), epsilon))
@@ -260,7 +273,7 @@ def _gain_and_loss(epsilon0: float, epsilon: float) -> tuple[float, float]:
 
 
 def _terms(law: ReportLaw, epsilon: float, alpha: float, beta: float) -> tuple[Array, Array]:
-    """Return (probabilities, values) of the bound C + αP + βN of Z; α = β = 1 is the blanket."""
+    """Return probabilities and values of Z in the bound by labels; α = β = 1 is the bound by ω."""
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     gain, loss = _gain_and_loss(law.epsilon0, epsilon)
     hidden = law.shared / max(law.most, 1e-300)
@@ -293,7 +306,10 @@ def _ones_of_others(epsilon0: float, num_people: int) -> tuple[Array, Array] | N
 
 
 def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
-    """Return the bound by labels, with noises (u, d) that are the best by a normal approximation."""
+    """Return the bound by labels, with s and t of the noise that are best by a normal approximation.
+
+    `docs/guarantees.md` derives the limits `low` and `high` of N/P, and α and β from them.
+    """
     odds, excess = math.exp(law.epsilon0), math.expm1(epsilon)
     gain, loss = _gain_and_loss(law.epsilon0, epsilon)
     nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - _NODES) / 4
@@ -303,7 +319,7 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
         large, small = (z * z * np.exp(-z * rate * nodes) @ weights for z in (top, top / odds))
         return np.asarray(large - odds * small)
 
-    rates = (8 / loss / 2 ** (np.arange(28) / 2))[:, None]  # 1/u, 1/d
+    rates = (8 / loss / 2 ** (np.arange(28) / 2))[:, None]  # 1/s, 1/t
     low = (tent(loss, rates) / tent(gain, -rates))[:, None] * (1 - _NUMERICAL_ERROR)
     high = tent(loss, -rates) / tent(gain, rates) * (1 + _NUMERICAL_ERROR)
     at_low, at_high = (np.maximum(np.maximum(1, r), (1 - law.most) * (1 + r)) for r in (low, high))
