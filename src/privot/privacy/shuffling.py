@@ -33,7 +33,7 @@ of the record, chooses the form of the report, the laws of forms are averaged.
 
 **Others' records.** This treats everyone else as if they reported by ω, although a report by another
 record hides person 1 too. The *bound by labels* counts that. Others are given away up to the first
-who reports by ω: g people, with probability (1 − γ)^(g−1) γ, where γ = ∫ω. The m = n − g who are left give
+who reports by ω: g people, with probability (1 − γ)^(g−1) γ, where γ = ∫ω. The m = n − g left give
 
     δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊.
 

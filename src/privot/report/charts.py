@@ -125,8 +125,8 @@ class _Canvas:
         `unit` is the number of points of a coordinate unit.
         """
         figure = Figure(figsize=(width / 72, height / 72))
-        inches = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1])
-        return cls(figure, inches.scale(1 / 72) + figure.dpi_scale_trans)
+        to_points = Affine2D().scale(unit, -unit).translate(origin[0], height - origin[1])
+        return cls(figure, to_points.scale(1 / 72) + figure.dpi_scale_trans)
 
     def add(self, artist: Artist) -> None:
         """Draw an artist in the canvas's coordinates."""
