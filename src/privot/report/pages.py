@@ -303,8 +303,8 @@ def draw_trust(plan: TrustPlan) -> Figure:
             plan.without_noise[plan.measure], color=MUTED, linestyle=":", label="without noise"
         )
         axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=ERROR_NAMES[plan.measure])
-        epsilons = sorted({row.epsilon for row in plan.rows})
-        axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+        ticks = sorted({row.epsilon for row in plan.rows})
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.xaxis.minorticks_off()
         axis.yaxis.set_major_formatter("{x:g}")
         axis.legend(fontsize=8)
