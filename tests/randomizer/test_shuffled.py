@@ -52,6 +52,16 @@ def test_the_least_batch_keeps_the_promise_and_hardly_more_noise_is_drawn(column
     assert randomizer.batch_guarantee(20_000).epsilon <= 0.5
 
 
+def test_a_file_whose_least_batch_does_not_keep_its_promise_is_refused():
+    kept = calibrated('[columns.bit]\nkind = "boolean"\n', 0.1, 1000)
+    assert Randomizer.from_json(kept.to_json()).to_json() == kept.to_json()
+    for epsilon0 in (1.01 * kept.guarantee.epsilon, 6.0):  # calibration is exact to .1 %
+        schema = kept.schema.model_copy(update={"promise": None})
+        weaker = replace(Randomizer.calibrate(schema, epsilon0), schema=kept.schema)
+        with pytest.raises(PrivotError, match=r"promises ε = 0.1, .* do not keep it"):
+            Randomizer.from_json(weaker.to_json())
+
+
 def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
     randomizer = calibrated(TABLE, 0.5, 1000)
     rng = np.random.default_rng(0)

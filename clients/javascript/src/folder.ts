@@ -1,6 +1,6 @@
 /** A store in a folder, for Node: one small file a report. */
 
-import { link, mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises";
+import { link, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { toHex } from "./report.js";
 import type { Kept, Store } from "./store.js";
@@ -23,20 +23,25 @@ export class FolderStore implements Store {
 
   async add(kept: Kept): Promise<Kept> {
     const path = await this.#path(kept.fingerprint, kept.key);
-    const draft = await this.#write(kept);
+    const draft = await this.#write(kept, path);
     try {
       await link(draft, path); // fails where there is one: of two at once, one is kept
     } catch (error) {
-      if (codeOf(error) !== "EEXIST") throw error;
+      // Without a draft, another process has settled the report.
+      if (!["EEXIST", "ENOENT"].includes(String(codeOf(error)))) throw error;
     } finally {
-      await unlink(draft);
+      await rm(draft, { force: true });
     }
     await this.#sync();
     return (await readKept(path))!;
   }
 
   async settle({ fingerprint, key }: Kept): Promise<void> {
-    await rename(await this.#write({ fingerprint, key, bytes: null }), await this.#path(fingerprint, key));
+    const [path, draft] = [await this.#path(fingerprint, key), await this.#write({ fingerprint, key, bytes: null })];
+    // Drafts of a killed process have the report's bytes. They go first: then no crash leaves one of a settled report.
+    const left = (await readdir(this.#folder)).map((name) => join(this.#folder, name));
+    for (const other of left) if (other !== path && other.startsWith(path)) await rm(other, { force: true });
+    await rename(draft, path);
     await this.#sync();
   }
 
@@ -54,9 +59,10 @@ export class FolderStore implements Store {
     return join(this.#folder, `${fingerprint}-${toHex(new Uint8Array(digest))}${SUFFIX}`);
   }
 
-  async #write(kept: Kept): Promise<string> {
+  /** Write a draft, named by the path of the report whose bytes it has. */
+  async #write(kept: Kept, path = join(this.#folder, "settled")): Promise<string> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-    const draft = join(this.#folder, `${crypto.randomUUID()}.draft`);
+    const draft = `${path}.${crypto.randomUUID()}.draft`;
     const file = await open(draft, "wx", 0o600);
     try {
       await file.writeFile(JSON.stringify({ ...kept, bytes: kept.bytes && [...kept.bytes] }));

@@ -12,7 +12,7 @@ declare module "node:fs/promises" {
   export function readdir(path: string): Promise<string[]>;
   export function readFile(path: string, encoding: "utf-8"): Promise<string>;
   export function rename(from: string, to: string): Promise<void>;
-  export function unlink(path: string): Promise<void>;
+  export function rm(path: string, options: { force: boolean }): Promise<void>;
 }
 
 declare module "node:path" {

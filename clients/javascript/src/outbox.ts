@@ -103,8 +103,8 @@ export class Outbox {
     delivery.duplicates += answer.duplicates;
     for (const [index, kept] of batch.entries()) {
       if (again.has(index)) continue;
+      if (sealTo) await this.#store.settle(sealedPlace(kept)); // first, so that no crash leaves it for good
       await this.#store.settle(kept);
-      if (sealTo) await this.#store.settle(sealedPlace(kept));
     }
   }
 
@@ -119,9 +119,14 @@ export class Outbox {
   }
 
   async #unsettled(): Promise<Waiting[]> {
-    // A ledger may share the store: its entries, and sealed copies, are not to be sent.
     const all = await this.#store.all();
-    return all.filter((kept): kept is Waiting => kept.bytes !== null && kept.fingerprint.length === 64);
+    const settled = new Set(all.filter(({ bytes }) => !bytes).map(({ fingerprint, key }) => fingerprint + key));
+    // A ledger may share the store: its entries, and sealed copies, are not to be sent.
+    const waiting = all.filter((kept): kept is Waiting => kept.bytes !== null && kept.fingerprint.length === 64);
+    // A crash, or another page, is between a sealed copy and its report: both have arrived.
+    const arrived = waiting.filter((kept) => settled.has(sealedPlace(kept).fingerprint + kept.key));
+    for (const kept of arrived) await this.#store.settle(kept);
+    return waiting.filter((kept) => !arrived.includes(kept));
   }
 }
 

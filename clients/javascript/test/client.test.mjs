@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
@@ -147,5 +148,38 @@ test("a damaged file is no reason to draw again", async () => {
   const { writeFile } = await import("node:fs/promises");
   await writeFile(join(own, file), "{");
   await assert.rejects(outbox.report(device, RECORD));
+  await rm(own, { recursive: true });
+});
+
+test("a page that is closed between a sealed copy and its report leaves neither", async () => {
+  class Closed extends MemoryStore {
+    left = 1;
+    async settle(kept) {
+      if (this.left-- <= 0) throw new RangeError("closed");
+      await super.settle(kept);
+    }
+  }
+  const [store, { publicKey }] = [new Closed(), await crypto.subtle.generateKey({ name: "ECDH", namedCurve: "P-256" }, true, ["deriveBits"])];
+  const sealTo = Buffer.from(await crypto.subtle.exportKey("raw", publicKey)).toString("base64");
+  const fetch = async () => new Response('{"accepted": 1, "duplicates": 0, "failed": []}');
+  await new Outbox(store).report(device, RECORD);
+  await assert.rejects(new Outbox(store).send("http://collector.invalid", { sealTo, fetch }), RangeError);
+  store.left = Infinity;
+  assert.deepEqual(await new Outbox(store).waiting(), []); // acknowledged, and not sent again
+  assert.deepEqual((await store.all()).map(({ bytes }) => bytes), [null, null]);
+});
+
+test("a process that is killed while it keeps a report leaves no bytes of it once that is settled", async () => {
+  const [own, bytes] = [await mkdtemp(join(tmpdir(), "privot-")), [...device.report(RECORD).toBytes()]];
+  const code = `import fs from "node:fs/promises"; import { syncBuiltinESMExports } from "node:module";
+    fs.rm = () => process.kill(process.pid, "SIGKILL"); syncBuiltinESMExports();
+    const { FolderStore } = await import(${JSON.stringify(pathToFileURL(join(dist, "node.js")).href)});
+    await new FolderStore(${JSON.stringify(own)}).add({ fingerprint: "a", key: "b", bytes: Uint8Array.of(${bytes}) });`;
+  assert.equal(spawnSync(process.execPath, ["--input-type=module", "-e", code]).signal, "SIGKILL");
+  assert.equal((await readdir(own)).length, 2);
+  const store = new FolderStore(own);
+  await store.settle({ fingerprint: "a", key: "b" });
+  assert.equal((await readdir(own)).length, 1);
+  assert.deepEqual(await store.all(), [{ fingerprint: "a", key: "b", bytes: null }]);
   await rm(own, { recursive: true });
 });

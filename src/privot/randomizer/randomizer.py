@@ -41,6 +41,7 @@ from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointRep
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
 from privot.randomizer.reports.shuffled import (
     most_accurate_shuffled,
+    require_batch_promised,
     require_promised,
     require_randomized,
     shuffled_guarantee,
@@ -413,6 +414,8 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
                 "again with `privot calibrate`"
             )
+        if promise := shuffled_promise(schema):
+            require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
                 "the randomizer's program for devices is not that of its mechanisms, so it has no "

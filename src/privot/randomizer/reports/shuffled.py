@@ -47,6 +47,16 @@ def require_promised(promise: Promise | None, local: PureDP | ApproximateDP) -> 
         )
 
 
+def require_batch_promised(promise: Promise, law: ReportLaw) -> None:
+    """Raise PrivotError if the least batch of shuffled reports of a law does not satisfy a promise."""
+    people, delta = promise.people or 1, promise.delta
+    if shuffled_delta(law, people, promise.epsilon, delta) > delta:
+        raise PrivotError(
+            f"the schema promises {promise}, and reports of ε₀ = {law.epsilon0:g} do not keep it: "
+            "calibrate by the schema"
+        )
+
+
 def require_randomized(promise: Promise) -> None:
     """Raise PrivotError for a promise of sums, for which no record is randomized by itself."""
     if promise.where not in ("local", "shuffled"):
