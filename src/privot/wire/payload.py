@@ -4,8 +4,8 @@ A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, 
 of w of K cells is written as w increasing numbers or, if that is shorter, as K bits: cell j is bit
 j mod 8 of byte ⌊j/8⌋. A payload contains the joint report, then the split reports:
 
-- joint: the number form · views + view of the sheet, which is a pair of a form (a set of columns) and
-  a view (the columns' codings); then its set of cells, and zeros up to the longest set of any sheet;
+- joint: the number of the *sheet*, form · (number of views) + view; a sheet is a form (a set of
+  columns) with a view (the columns' codings). Then its set of cells, and zeros up to the longest set;
 - split: if fewer than all m columns are reported, m bits that mark the reported ones, in the order
   above; then a field for each column, in the layout of its draw (`privot.wire.draws`), or zeros.
 
@@ -21,12 +21,17 @@ from privot.wire.report import WireError
 
 def number_bytes(bound: int) -> int:
     """Return b(n), the number of bytes of a number 0 … bound−1."""
-    return max(1, ((bound - 1).bit_length() + 7) // 8)
+    return max(1, bytes_of_bits((bound - 1).bit_length()))
+
+
+def bytes_of_bits(count: int) -> int:
+    """Return the number of bytes that hold `count` bits."""
+    return (count + 7) // 8
 
 
 def pack_bits(places: list[int], total: int) -> bytes:
     """Write `total` bits, of which those at `places` are 1; the lowest bit of a byte comes first."""
-    bits = bytearray((total + 7) // 8)
+    bits = bytearray(bytes_of_bits(total))
     for place in places:
         bits[place // 8] |= 1 << place % 8
     return bytes(bits)
@@ -83,6 +88,7 @@ class Numbers(Layout):
         return _join(answer, self.width)
 
     def unpack(self, data: bytes) -> list[int]:
+        _require_valid(len(data) == self.num_bytes)
         answer = _split(data, self.width)
         _require_valid(max(answer) < self.bound)
         return answer
@@ -103,16 +109,17 @@ class CellSet(Layout):
     def width(self) -> int:
         """Number of bytes of each number; 0 if the set is written as bits."""
         bytes_each = number_bytes(self.cells)
-        return bytes_each if self.count * bytes_each <= (self.cells + 7) // 8 else 0
+        return bytes_each if self.count * bytes_each <= bytes_of_bits(self.cells) else 0
 
     @cached_property
     def num_bytes(self) -> int:
-        return self.count * self.width or (self.cells + 7) // 8
+        return self.count * self.width or bytes_of_bits(self.cells)
 
     def pack(self, answer: list[int]) -> bytes:
         return _join(answer, self.width) if self.width else pack_bits(answer, self.cells)
 
     def unpack(self, data: bytes) -> list[int]:
+        _require_valid(len(data) == self.num_bytes)
         if self.width:
             answer = _split(data, self.width)
         else:
@@ -137,7 +144,8 @@ class SignedIntegers(Layout):
         return b"".join([number.to_bytes(8, "big", signed=True) for number in answer])
 
     def unpack(self, data: bytes) -> list[int]:
-        return [number - (number >> 63 << 64) for number in _split(data, 8)]
+        _require_valid(len(data) == self.num_bytes)
+        return [number - (number >> 63 << 64) for number in _split(data, 8)]  # two's complement
 
 
 def _join(numbers: list[int], width: int) -> bytes:
