@@ -157,7 +157,7 @@ def test_what_cannot_be_is_refused():
         with pytest.raises(PrivotError, match="finite"):
             mechanism.privatize(x)
     for dimension in (0, 2**16 + 1):
-        with pytest.raises(PrivotError, match=f"is {dimension:,}: give vectors of 1 to 65,536"):
+        with pytest.raises(PrivotError, match=f"is {dimension:,}: give 1 to 65,536 numbers"):
             ClosestCandidates.for_dimension(dimension, 1.0)
     with pytest.raises(PrivotError, match="from 1 to 128"):
         ClosestCandidates(1.0, Codebook(256, 1), 129)

@@ -26,7 +26,7 @@ from typing import Any, NoReturn, Self
 from privot.core.errors import PrivotError
 from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
 from privot.wire import draws
-from privot.wire.payload import bytes_of_bits, number_bytes, pack_bits
+from privot.wire.payload import number_bytes, pack_bits
 from privot.wire.report import ID_BYTES, Report
 
 _INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of its radius
@@ -248,7 +248,7 @@ class SplitPart:
         self.reports = draws.split_draws(program)
         self.choose = program["split"]["choose"] if self.reports else 0
         partial = self.choose < len(self.reports)
-        self.head_bytes = bytes_of_bits(len(self.reports)) if partial else 0
+        self.head_bytes = (len(self.reports) + 7) // 8 if partial else 0
         self.num_bytes = self.head_bytes + sum(draw.num_bytes for _, draw in self.reports)
 
     def draw(self, encoded: Mapping[str, Any], word: draws.NextWord) -> bytes:

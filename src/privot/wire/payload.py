@@ -21,17 +21,12 @@ from privot.wire.report import WireError
 
 def number_bytes(bound: int) -> int:
     """Return b(n), the number of bytes of a number 0 … bound−1."""
-    return max(1, bytes_of_bits((bound - 1).bit_length()))
-
-
-def bytes_of_bits(count: int) -> int:
-    """Return the number of bytes that hold `count` bits."""
-    return (count + 7) // 8
+    return max(1, ((bound - 1).bit_length() + 7) // 8)
 
 
 def pack_bits(places: list[int], total: int) -> bytes:
     """Write `total` bits, of which those at `places` are 1; the lowest bit of a byte comes first."""
-    bits = bytearray(bytes_of_bits(total))
+    bits = bytearray((total + 7) // 8)
     for place in places:
         bits[place // 8] |= 1 << place % 8
     return bytes(bits)
@@ -109,11 +104,11 @@ class CellSet(Layout):
     def width(self) -> int:
         """Number of bytes of each number; 0 if the set is written as bits."""
         bytes_each = number_bytes(self.cells)
-        return bytes_each if self.count * bytes_each <= bytes_of_bits(self.cells) else 0
+        return bytes_each if self.num_bytes == self.count * bytes_each else 0
 
     @cached_property
     def num_bytes(self) -> int:
-        return self.count * self.width or bytes_of_bits(self.cells)
+        return min(self.count * number_bytes(self.cells), (self.cells + 7) // 8)
 
     def pack(self, answer: list[int]) -> bytes:
         return _join(answer, self.width) if self.width else pack_bits(answer, self.cells)

@@ -303,7 +303,7 @@ class ClosestCandidates:
         require_epsilon(epsilon)
         if not 1 <= dimension <= LARGEST_DIMENSION:
             raise PrivotError(
-                f"dimension is {dimension:,}: give vectors of 1 to {LARGEST_DIMENSION:,} numbers"
+                f"dimension is {dimension:,}: give 1 to {LARGEST_DIMENSION:,} numbers"
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
         share = best_close_share(epsilon)
