@@ -48,7 +48,7 @@ def main() -> None:
             return [mechanism.privatize(x[i : i + 1]) for i in range(ALONE)]
 
         def read(mechanism: ClosestCandidates = mechanism, reports: tuple = reports) -> object:
-            return mechanism.moments(*reports)
+            return mechanism.estimate_mean(*reports)
 
         told = (
             best_seconds(together, repeats) / PEOPLE,

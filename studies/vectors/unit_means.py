@@ -41,7 +41,7 @@ def compare_means(
 
     mechanism = ClosestCandidates.for_dimension(dimension, epsilon)
     started = time.perf_counter()
-    mean, expected = mechanism.moments(*mechanism.privatize(x))
+    mean, expected = mechanism.estimate_mean(*mechanism.privatize(x))
     yield about | _row("candidates", mean[:dimension], truth, expected, started)
 
     rival = PrivUnit(dimension, epsilon)

@@ -87,8 +87,8 @@ def test_nor_in_python():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": 50.0}, r"learning_rate 50.0 learns nothing"),
-        ({"learning_rate": float("nan")}, "learning_rate nan learns nothing"),
+        ({"learning_rate": 50.0}, r"learning_rate 50.0 is out of range"),
+        ({"learning_rate": float("nan")}, "learning_rate nan is out of range"),
         ({"averaging": 1.0}, "averaging 1.0"),
         ({"hidden": (0,)}, "hidden 0 cannot be"),
     ],

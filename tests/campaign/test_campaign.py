@@ -85,7 +85,7 @@ def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
     gaussian = Randomizer.calibrate(NUMBER, 1.0, 1e-6, mechanism="gaussian")
     given = {"title": "", "collector": ""}
     for randomizer, more, words in (
-        (gaussian, {}, "cannot be drawn by browsers"),
+        (gaussian, {}, "browsers cannot draw"),
         (Randomizer.calibrate(NUMBER, 1.0), {"questions": {"night": "?"}}, "no column"),
     ):
         with pytest.raises(PrivotError, match=words):
@@ -95,8 +95,19 @@ def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
     with pytest.raises(PrivotError, match="exists"):
         made(tmp_path)
     assert (tmp_path / "campaign" / "signing.pem").read_bytes() == key
-    with pytest.raises(PrivotError, match="no campaign"):
+
+
+def test_a_damaged_file_of_a_campaign_is_named(tmp_path):
+    with pytest.raises(PrivotError, match="no campaign: give its folder, or make one"):
         CampaignFolder.load(tmp_path)
+    folder = made(tmp_path).folder
+    (folder / "randomizer.json").write_text("{}")
+    with pytest.raises(PrivotError, match=r"^(?!.*no campaign).*randomizer"):
+        CampaignFolder.load(folder)
+    for text in ("{", "[]", '{"title": ""}'):
+        (folder / "campaign.json").write_text(text)
+        with pytest.raises(PrivotError, match=r"campaign\.json cannot be read \(.*copy it again"):
+            CampaignFolder.load(folder)
 
 
 def test_a_shuffler_is_reached_by_https_or_on_this_machine(tmp_path):

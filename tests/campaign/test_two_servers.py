@@ -150,7 +150,7 @@ def test_commands_of_reports_are_refused_in_one_line(tmp_path):
         ("status campaign", "each counts its own shares by `privot aggregate`"),
         ("up campaign", "the page of campaign sends to http://127.0.0.2:9/at"),
         ("new schema.toml -o new --collector http://127.0.0.1:1", "sends to leader and helper"),
-        ("new schema.toml -o new --report-columns 1", "shares have all, leave it out"),
+        ("new schema.toml -o new --report-columns 1", "shares have all columns, leave it out"),
         ("new plain.toml --epsilon 1 -o new --proofs", "--proofs is for sums by two servers"),
         (
             "new schema.toml -o new --helper http://localhost:8000 --leader http://localhost:8000",

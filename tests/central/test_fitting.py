@@ -9,8 +9,8 @@ from privot.central import SliceSettings, SumSettings
 from privot.central.fitting import fit, raw_table, settings_of
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Schema
+from privot.tables.files import METADATA_KEY
 
 pytestmark = pytest.mark.usefixtures("little_noise")
 

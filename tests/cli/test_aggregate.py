@@ -87,6 +87,12 @@ def test_what_cannot_be_is_refused(whole, tmp_path):
     assert "batch has 9 reports, and the promise is of 300" in few
     assert not (whole / "few.json").exists()
     assert "cannot be read" in refused(whole, "aggregate leader --release none.txt -o few.json")
+    said = refused(whole, "aggregate leader --release leader.json -o few.json")
+    assert "(leader.json has sums, and no ids): give the servers' ids.txt" in said
+    both = "aggregate leader --release leader/ids.txt --release helper/ids.txt -o few.json"
+    for ignored in (" shares/leader.shares", " --verify proofs.bin"):
+        assert "neither SHARES nor --verify" in refused(whole, both + ignored)
+    assert not (whole / "few.json").exists()
 
 
 @pytest.fixture(scope="module")

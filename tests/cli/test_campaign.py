@@ -41,6 +41,7 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path):
             "sends to collector, and",
         ),
         (("status", "nowhere"), "no campaign"),
+        (("status", "nowhere", "--watch", "-1"), "--watch"),
     ):
         done = privot(tmp_path, "campaign", *arguments)
         assert done.returncode == 2

@@ -21,6 +21,7 @@ from privot.collector.folder import FolderStore
         (["--origin", "https://"], "no origin"),
         (["--seal-every", "-1"], "give minutes"),
         (["--seal-every", "nan"], "give minutes"),
+        (["--seal-every", "100001"], "give minutes from 0 to 100,000"),
         (["--token-file", "nothing"], "cannot be read"),
         (["--panel", "nothing"], "cannot be read"),
         (["--store", "redis://here", "--release", "there"], "not known"),

@@ -10,7 +10,7 @@ from commands import privot
 from privot import Randomizer, Release, Schema
 from privot.collector.collecting import collect_files
 from privot.core.errors import PrivotError
-from privot.randomizer.reports.rows import METADATA_KEY
+from privot.tables.files import METADATA_KEY
 from randomizer.strange_reports import HOME
 
 ID = "1" * 32

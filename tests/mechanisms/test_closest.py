@@ -117,7 +117,7 @@ def test_means_are_unbiased_with_the_stated_deviation(dimension, epsilon):
     """A chi-square at 1e-6, and the slope at five deviations of a normal number: 5.7e-7."""
     mechanism = ClosestCandidates.for_dimension(dimension, epsilon)
     x, num_people = unit(dimension, 1), 20_000 if epsilon < 2 else 10_000
-    mean, stddev = mechanism.moments(*mechanism.privatize(np.tile(x, (num_people, 1))))
+    mean, stddev = mechanism.estimate_mean(*mechanism.privatize(np.tile(x, (num_people, 1))))
     error = mean - np.pad(x, (0, len(mean) - dimension))
     assert stats.chi2.sf(abs(error @ error / stddev**2), len(error)) > FALSE_ALARM
     # Along x, where a gain that is 10 % off would show.
@@ -156,8 +156,9 @@ def test_what_cannot_be_is_refused():
     for x in (np.full((2, 60), np.nan), np.zeros((2, 257)), np.zeros(60)):
         with pytest.raises(PrivotError, match="finite"):
             mechanism.privatize(x)
-    with pytest.raises(PrivotError, match="at most 65,536"):
-        ClosestCandidates.for_dimension(2**16 + 1, 1.0)
+    for dimension in (0, 2**16 + 1):
+        with pytest.raises(PrivotError, match=f"is {dimension:,}: give 1 to 65,536 numbers"):
+            ClosestCandidates.for_dimension(dimension, 1.0)
     with pytest.raises(PrivotError, match="from 1 to 128"):
         ClosestCandidates(1.0, Codebook(256, 1), 129)
     with pytest.raises(PrivotError, match="epsilon"):

@@ -129,7 +129,7 @@ def test_the_first_list_stays(tmp_path):
     with pytest.raises(PrivotError, match="--resume"):
         begin(tmp_path, num_rows=50)
     named = run.parts.paths()
-    resumed = begin(tmp_path, num_rows=50, left="resume")
+    resumed = begin(tmp_path, num_rows=50, leftover="resume")
     assert resumed.parts.paths() == named
     assert len(named) == 1
     assert resumed.publish().num_rows == 50

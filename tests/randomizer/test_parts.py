@@ -55,7 +55,7 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     noised.clear()
     monkeypatch.setattr(Randomizer, "reports_in_order", noting)
     logged = []
-    done = stream(raw, output, part_rows=1024, left="resume", log=logged.append)
+    done = stream(raw, output, part_rows=1024, leftover="resume", log=logged.append)
     assert done.resumed_rows == 1024 * len(done_before)
     assert each_once(output, NUM)
     assert not set(noised) & {p for k in done_before for p in range(1024 * k, 1024 * (k + 1))}
@@ -77,7 +77,7 @@ def test_a_run_killed_before_its_last_rename_needs_no_noise(raw, tmp_path, monke
 
     with pytest.raises(Killed):
         stream(raw, tmp_path / "release", part_rows=1024, progress=kill)
-    done = stream(raw, tmp_path / "release", part_rows=1024, left="resume")
+    done = stream(raw, tmp_path / "release", part_rows=1024, leftover="resume")
     assert done.resumed_rows == done.num_rows == NUM
     assert each_once(tmp_path / "release", NUM)
 
@@ -103,7 +103,7 @@ def test_only_the_same_run_is_resumed(raw, tmp_path, change, words):
             open_records(raw, SCHEMA),
             tmp_path / "release",
             part_rows=2048 if change == "rows" else 1024,
-            left="resume",
+            leftover="resume",
         )
 
 
@@ -114,7 +114,7 @@ def test_parts_without_their_manifest_are_not_taken_for_these_records(raw, tmp_p
     stranger.store(0, lambda draft: write_buckets(draft, [with_ids(people(0, 1024))], 10))
     (stranger.folder / "unfinished.json").unlink()
     with pytest.raises(PrivotError, match="is damaged"):
-        stream(raw, tmp_path / "release", part_rows=1024, left="resume")
+        stream(raw, tmp_path / "release", part_rows=1024, leftover="resume")
     assert not (tmp_path / "release").exists()
 
 

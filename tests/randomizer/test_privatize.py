@@ -122,7 +122,7 @@ def test_a_pipe_gets_all_or_nothing():
     assert pipe.getvalue() == b""
     privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, part_rows=512)
     with pytest.raises(PrivotError, match="records from memory are not recognized again"):
-        privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, left="resume")
+        privatize_records(RANDOMIZER, TableBatches(people(0, 3000)), pipe, leftover="resume")
     pipe.seek(0)
     back = read_back(pipe, RANDOMIZER)
     assert np.array_equal(np.sort(np.rint(back.table["person"].to_numpy())), np.arange(3000))

@@ -98,5 +98,5 @@ def test_a_folder_lists_its_shards_or_is_no_release(tmp_path):
         shard_files(tmp_path)
     manifest = tmp_path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(PrivotError, match="has format 2, this version reads 1"):
+    with pytest.raises(PrivotError, match="has format 2, not 1: update privot"):
         shard_files(tmp_path)

@@ -137,7 +137,7 @@ def refusals(folder):
     (folder / "half.parquet").write_bytes(as_parquet(folder).read_bytes()[:200])
     (folder / "p.txt").write_text("person\n1\n")
     return {
-        "empty": "holds no files",
+        "empty": "holds no data files",
         "mixed": r"holds \.csv, \.parquet files",
         "none.csv": "is empty",
         "half.csv.gz": "cannot be read",

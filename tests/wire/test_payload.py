@@ -51,6 +51,15 @@ def test_the_collector_reads_whole_columns_as_layouts_read_one_field(layout):
             assert layout.pack(answer) == row.tobytes()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+def test_bytes_of_another_length_are_refused(layout):
+    data = layout.pack([*range(layout.count)])
+    assert layout.unpack(data) == [*range(layout.count)]
+    for other in (data[:-1], data + b"\0", b""):
+        with pytest.raises(WireError):
+            layout.unpack(other)
+
+
 class Reversed(Numbers):
     """A layout that the collector does not know."""
 

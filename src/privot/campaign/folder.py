@@ -52,14 +52,18 @@ class CampaignFolder:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read a campaign's folder; raise PrivotError if it is none."""
+        """Read a campaign's folder; raise PrivotError if it is none, or a file of it cannot be read."""
+        path, encoder = folder / _ABOUT, folder / _ENCODER
         try:
-            about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
+            about = json.loads(path.read_text(encoding="utf-8"))
             title, questions = about["title"], about["questions"]
-            encoder, randomizer = folder / _ENCODER, folder / _RANDOMIZER
-            rule = Encoder.load(encoder) if encoder.exists() else Randomizer.load(randomizer)
-        except (OSError, ValueError, KeyError, TypeError):
-            raise PrivotError(f"{folder} is no campaign: make one: `privot campaign new`") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise PrivotError(
+                f"{folder} is no campaign: give its folder, or make one: `privot campaign new`"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise PrivotError(f"{path} cannot be read ({error}): copy it again") from None
+        rule = Encoder.load(encoder) if encoder.exists() else Randomizer.load(folder / _RANDOMIZER)
         return cls(folder, rule, title, questions)
 
     @property
@@ -205,8 +209,8 @@ def _require_for_browsers(rule: Randomizer | Encoder) -> None:
         return
     if isinstance(rule, Randomizer):
         raise PrivotError(
-            "the randomizer cannot be drawn by browsers (images, long vectors, curves, Gaussian noise): "
-            "leave those columns out, or use windows"
+            "browsers cannot draw reports of images, long vectors and curves, nor Gaussian noise: leave "
+            "those columns out, or calibrate with mechanism='window'"
         )
     raise PrivotError(
         "browsers make shares of columns with codes or numbers, or of one place: leave images out, or "
@@ -241,7 +245,7 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
 
 
 def _machine(origin: str) -> tuple[str, int | None]:
-    """Return the host of an origin; and the port if the host is this machine, otherwise None."""
+    """Return the host of an origin, and its port if the host is this machine (else None)."""
     parts = urlsplit(origin)
     host = str(parts.hostname).rstrip(".")
     if not _THIS_MACHINE.fullmatch(host):
@@ -253,27 +257,28 @@ def _machine(origin: str) -> tuple[str, int | None]:
 def _write_containers(campaign: CampaignFolder) -> None:
     """Write the compose file of the campaign's servers, and configurations and secrets of its services.
 
-    The verification key of shares is written only if both servers are on this machine, as for a try-out.
+    The verification key of shares is written only if both servers are on this machine, as in a trial.
     """
     proofs = isinstance(campaign.rule, Encoder) and campaign.rule.proofs
+    verify_key: Any = {"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}
     services = []
     servers = campaign.servers("", "/store").items()
     for (role, command), port in zip(servers, campaign.ports, strict=True):
-        needed: list[Any] = [{"source": _VERIFY, "target": f"/{_SECRETS}/{_VERIFY}"}] * proofs
+        needed = [verify_key] if proofs else ["database"] if role == "collector" else []
         if role == "collector":  # its store is a database
-            command[-1:], needed = [_DATABASE, "--release", "/store"], ["database"]
+            command = [*command[:-1], _DATABASE, "--release", "/store"]
         inside = 8002 if role == "helper" else 8000
         values = {"ROLE": role, "PORT": f"{inside}", "PUBLISHED": f"{port or inside}"}
         values |= {"COMMAND": json.dumps(command + _IN_CONTAINER), "SECRETS": json.dumps(needed)}
         services.append(values | {"FINGERPRINT": campaign.rule.fingerprint})
     blocks: dict[str, list[dict[str, str]]] = {"all": [{}], "each": services}
-    blocks["proofs"] = [{}] * proofs
+    blocks["proofs"] = [{}] if proofs else []
     blocks |= {values["ROLE"]: [values] for values in services}
     private, configurations = campaign.folder / _SECRETS, campaign.folder / _CONTAINERS
     private.mkdir(mode=0o700)
     configurations.mkdir()
-    names = ["grafana", *["database"] * ("collector" in blocks)]
-    for name in names + [_VERIFY] * (proofs and all(campaign.ports)):
+    is_secret = {"database": "collector" in blocks, _VERIFY: proofs and all(campaign.ports)}
+    for name in ["grafana", *(name for name, needed in is_secret.items() if needed)]:
         (private / name).write_text(secrets.token_hex(16) + "\n", encoding="utf-8")
     for template in (files("privot.campaign") / _CONTAINERS).iterdir():
         folder = campaign.folder if template.name == "compose.yaml" else configurations

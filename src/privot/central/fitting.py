@@ -50,12 +50,11 @@ from privot.local.model import read_condition
 from privot.models import Checkpoint, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
-from privot.randomizer.reports.rows import METADATA_KEY
 from privot.schema import Box, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
 from privot.schema.promise import promise_or_epsilon
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
-from privot.tables.files import RecordBatches, TableBatches, as_table, read_table
+from privot.tables.files import METADATA_KEY, RecordBatches, TableBatches, as_table, read_table
 from privot.tables.record_files import open_records
 from privot.training import Progress
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import shlex
 import signal
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _PAUSE = 1.0  # seconds before a server that ended is started again
-_MAX_SECONDS = 10**7  # maximum time between two sealings
+_MAX_MINUTES = 10**5  # maximum time between two sealings
 _SHARE_ROLES: tuple[Role, ...] = ("leader", "helper")
 _FIRST, _SECOND = f"http://{_HOST}:8000", f"http://{_HOST}:8002"  # collector or leader; helper
 # Code of a process that runs a command, and ends when its standard input does: with its parent.
@@ -104,7 +103,7 @@ def new(
     rule: Randomizer | Encoder
     if declared.promise is not None and declared.promise.where == "aggregated":
         if report_columns is not None:
-            raise PrivotError(f"--report-columns {report_columns}: shares have all, leave it out")
+            raise PrivotError("--report-columns is given: shares have all columns, leave it out")
         rule = Encoder.calibrate(declared, proofs=proofs)
         addresses = {"leader": _FIRST, "helper": _SECOND}
     elif proofs:
@@ -140,7 +139,7 @@ def status(
     release: Path | None = Option(
         None, help="The release; by default the collector's. With two servers: a model to show."
     ),
-    watch: float | None = Option(None, help="Seconds after which to repeat, until Ctrl-C."),
+    watch: float | None = Option(None, help="Repeat after so many seconds.", min=0.1, max=86400),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
@@ -246,7 +245,7 @@ def up(
     In a real survey shuffler and analyst are different parties: one that is both sees who sent each
     report, and only the report's noise protects the sender.
 
-    In an aggregated campaign both servers run, with their folders in CAMPAIGN. This is a try-out, for
+    In an aggregated campaign both servers run, with their folders in CAMPAIGN. This is a trial, for
     whoever runs both reads every record. Once there are enough reports for a batch, the commands that
     open it are printed.
 
@@ -279,6 +278,8 @@ def up(
             role: [*command, *options, "--port", address.rpartition(":")[2]]
             for (role, command), address in servers
         }
+        if isinstance(folder.rule, Encoder):
+            log("Both servers are here, as a trial: whoever runs both reads every record.")
         update = _dashboard_update(folder)
         with _running(commands) as running:
             print(f"page       {page}/\ndashboard  {page}/dashboard.html")
@@ -331,7 +332,6 @@ def _dashboard_update(folder: CampaignFolder) -> Callable[[], str]:
     from privot.randomizer import Release
 
     if isinstance(folder.rule, Encoder):
-        log("Both servers are here, to try it out: whoever runs both reads every record.")
         return lambda: "\n".join(write_share_status(folder))
     release = folder.folder / "store" / folder.rule.fingerprint / "release"
     manifest = release / "manifest.json"
@@ -407,8 +407,8 @@ def serve(
     from privot.collector.arrivals import Campaign, GroupCommit, ShuffledCampaign
     from privot.collector.sealing import open_store, release_address, storage_at
 
-    if not 0 <= seal_every * 60 <= _MAX_SECONDS or math.isnan(seal_every):
-        raise PrivotError(f"--seal-every {seal_every} cannot be: give minutes, such as 60")
+    if not 0 <= seal_every <= _MAX_MINUTES:
+        raise PrivotError(f"--seal-every is {seal_every}: give minutes from 0 to {_MAX_MINUTES:,}")
     if role not in ("collector", "shuffler", *_SHARE_ROLES):
         raise PrivotError(f"--role {role!r} is unknown: give collector, shuffler, leader or helper")
     shuffled, has_shares = role == "shuffler", role in _SHARE_ROLES
@@ -434,14 +434,15 @@ def serve(
             sealers.append(sealer_type(all_served[-1], storage, log))
             promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
             log(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
-        collector = Collector(all_served, admit, origin or [], log=log_error)
         if has_shares:
             from privot.aggregated.app import ServedShares, ShareCollector
 
             _server(Path(store), randomizers[0], role, key)  # creates or checks the folder
             server = ServedShares(Path(store), log_error)
             log(f"{server.fingerprint}: {server.count:,} shares so far, {server.encoder.promise}")
-            collector = ShareCollector(server, admit, origin or [], log=log_error)
+            collector: Collector = ShareCollector(server, admit, origin or [], log=log_error)
+        else:
+            collector = Collector(all_served, admit, origin or [], log=log_error)
         bound_host, bound_port = listener.getsockname()[:2]
         bound_host = f"[{bound_host}]" if ":" in bound_host else bound_host
         print(f"http://{bound_host}:{bound_port}", flush=True)
@@ -485,6 +486,8 @@ def aggregate(
 
     Then: privot aggregate leader/ --release leader/ids.txt --release helper/ids.txt -o leader.json
     """
+    if release and (shares or verify):
+        raise PrivotError("--release takes neither SHARES nor --verify: give them to a run before")
     server = _server(folder, encoder, role, key)
     if release:
         claim_file(output, inputs=release, suffixes=(".json",), force=force)
@@ -493,7 +496,7 @@ def aggregate(
             draft.write_text(text, encoding="utf-8")
         print(f"{output}: the {server.role}'s noisy sums, to publish")
         return
-    new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
+    num_new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
     if verify:
         server.verify(verify)
     elif server.encoder.proofs:
@@ -504,7 +507,7 @@ def aggregate(
         draft.write_text(text, encoding="utf-8")
     people = server.encoder.people
     state = "verified" if server.encoder.proofs else "in all"
-    print(f"{folder}: {new:,} new shares, {len(ids):,} {state}; a batch is {people:,} or more")
+    print(f"{folder}: {num_new:,} new shares, {len(ids):,} {state}; a batch is {people:,} or more")
 
 
 def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | None) -> Server:
@@ -543,10 +546,7 @@ def _read_shares(path: Path, server: Server) -> list[bytes]:
     except OSError as error:
         raise PrivotError(f"shares {path} cannot be read: {error}") from None
     if len(data) % length:
-        raise PrivotError(
-            f"{path} does not hold whole shares for the {server.role}: give what `privot privatize` "
-            "wrote for it"
-        )
+        raise PrivotError(f"{path} holds no whole shares of the {server.role}: give its own file")
     return [data[start : start + length] for start in range(0, len(data), length)]
 
 
@@ -558,6 +558,8 @@ def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
         texts = [path.read_text(encoding="utf-8") for path in files]
         sums = [text for text in texts if text.startswith("{")]
         lists = [text.split() for text in texts if not text.startswith("{")]
+        if not lists:
+            raise ValueError(f"{files[0]} has sums, and no ids")
         ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, digits)) for digits in lists))
         others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -54,7 +54,7 @@ FailOn = Annotated[
     Option(help="Exit with code 3 if a finding is poor (--fail-on poor), or fair or poor (fair)."),
 ]
 People = Annotated[int | None, Option(help="Minimum number of reports in a shuffled batch.")]
-Floor = Annotated[float | None, Option(help="Largest epsilon of a shuffled report by itself.")]
+Floor = Annotated[float | None, Option(help="Bound on a report's epsilon if the shuffler lies.")]
 Proofs = Annotated[bool, Option(help="Aggregated: shares prove that they are those of a record.")]
 ReportColumns = Annotated[int | None, Option(help="Number of randomly drawn columns in a report.")]
 
@@ -203,7 +203,7 @@ def open_releases(
     inputs: Sequence[Path] | None = None,
     one_by_one: bool = False,
 ) -> list[privot.Release | privot.Counts]:
-    """Open counts and releases, and count those of maps and tables.
+    """Open releases and counts; releases of maps and tables are counted, unless `one_by_one`.
 
     Impossible reports are left out, and listed in files beside the outputs.
 
@@ -215,6 +215,9 @@ def open_releases(
         replace: Whether to replace quarantines that exist.
         inputs: Files that no quarantine may overwrite; the releases by default.
         one_by_one: Whether single reports are needed, so that no release is counted.
+
+    Raises:
+        PrivotError: as `collect_files`, or if a quarantine exists and may not be replaced.
     """
     from privot.collector.collecting import quarantine_of, without_impossible
 
@@ -263,9 +266,8 @@ def log_error(message: str) -> None:
 
 def note_unit(unit: str) -> None:
     """Print the assumption that no program can check: each unit has only one record."""
-    note(
-        f"per {unit}: one record is covered, so make sure that no {unit} has two; nothing here can"
-    )
+    check = f"make sure that no {unit} has two records: no program can check this"
+    note(f"per {unit}: one record is covered, so {check}")
 
 
 def short_warnings(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -319,7 +321,7 @@ _MIN_SECONDS = 2.0  # shorter durations are not printed
 
 @contextmanager
 def training_bar(then: str = "; run again with --resume to continue") -> Iterator[Progress]:
-    """Show a progress bar with loss, rate and remaining time; without a terminal, print lines.
+    """Show a bar with loss, rate and time left, or print lines; provide the function that advances it.
 
     After twenty steps a line estimates the duration, and another follows after each tenth of the steps;
     with at most twenty steps, lines are at least two seconds apart. If Ctrl-C interrupts the fit, the
@@ -354,7 +356,7 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 
 @contextmanager
 def row_bar() -> Iterator[RowProgress]:
-    """Show a progress bar of rows for each phase; without a terminal, print nothing."""
+    """Show a bar of rows for each phase, or nothing without a terminal; provide what advances it."""
     phases: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 
@@ -453,14 +455,15 @@ class _Pace:
 
 
 def _duration(seconds: float) -> str:
-    """Format a duration with one or two digits and its unit.
+    """Format a duration: whole seconds; minutes and hours below 10 with at most one decimal.
 
     Examples:
-        >>> [_duration(seconds) for seconds in (0.3, 47.2, 200.0, 7300.0)]
-        ['1 second', '47 seconds', '3.3 minutes', '2 hours']
+        >>> [_duration(seconds) for seconds in (0.3, 47.2, 60.0, 200.0, 3599.0, 4e5)]
+        ['1 second', '47 seconds', '1 minute', '3.3 minutes', '1 hour', '111 hours']
     """
-    for length, unit in ((3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= length:
-            return f"{seconds / length:.2g} {unit}"
-    whole = max(1, round(seconds))
-    return "1 second" if whole == 1 else f"{whole} seconds"
+    units = (("hour", 3600.0), ("minute", 60.0), ("second", 1.0))
+    # From 59.5 of one unit on, which would be rounded to 60 of it, the next one is used.
+    unit, length = next((pair for pair in units if seconds >= pair[1] * 59.5 / 60), units[-1])
+    value = max(seconds / length, 1.0)
+    number = f"{value:.0f}" if unit == "second" or value >= 10 else f"{value:.2g}"
+    return f"{number} {unit}" + ("" if number == "1" else "s")

@@ -231,7 +231,7 @@ def privatize(
     Example: privot privatize people.csv --randomizer randomizer.json -o release.parquet
     """
     from privot.randomizer.privatize import privatize_records
-    from privot.randomizer.publishing import Left
+    from privot.randomizer.publishing import Leftover
     from privot.tables.record_files import open_records
 
     to_pipe = str(output) == "-"
@@ -240,7 +240,7 @@ def privatize(
     form = console.record_form(separator, ignore)
     if resume and discard:
         raise PrivotError("--resume and --discard exclude each other: give one")
-    left: Left = "resume" if resume else "discard" if discard else "refuse"
+    leftover: Leftover = "resume" if resume else "discard" if discard else "refuse"
     if (encoder := _encoder_in(randomizer)) is not None:
         return _encode_records(encoder, table, output, [table, randomizer])
     loaded = privot.Randomizer.load(randomizer)
@@ -249,7 +249,7 @@ def privatize(
             loaded,
             open_records(table, loaded.schema, form),
             sys.stdout.buffer if to_pipe else output,
-            left=left,
+            leftover=leftover,
             part_rows=shard_rows,
             progress=progress,
             log=console.note,

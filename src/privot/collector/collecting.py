@@ -51,7 +51,6 @@ from privot.randomizer.reports.counts import Counts, count, is_counted, is_count
 from privot.randomizer.reports.csv_reports import as_text, read_text
 from privot.randomizer.reports.payloads import Payloads
 from privot.randomizer.reports.rows import (
-    METADATA_KEY,
     PIECE,
     REPORT_ID,
     ImpossibleReportError,
@@ -64,7 +63,7 @@ from privot.randomizer.reports.rows import (
     write_reports,
 )
 from privot.randomizer.reports.shuffled import shuffled_promise
-from privot.tables.files import damage_of
+from privot.tables.files import METADATA_KEY, damage_of
 from privot.wire.report import MAGIC, Report, WireError, read_batch
 
 SOURCE, ROW = "source", "row"

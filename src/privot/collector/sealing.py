@@ -69,13 +69,13 @@ from privot.randomizer.reports.rows import (
     COUNTS_KEY,
     ID_TYPE,
     MANIFEST,
-    METADATA_KEY,
     REPORT_ID,
     counts_name,
     manifest_text,
     shard_name,
     write_reports,
 )
+from privot.tables.files import METADATA_KEY
 from privot.wire.report import ID_BYTES, write_batch
 
 _SHARD_ROWS, _SHARD_BYTES = 2**20, 2**28  # maximum of a shard

@@ -21,7 +21,7 @@ MOST_CODES = 2**16
 # Numbers in one image; the noise alone takes dozens of bytes for each number.
 MOST_PIXELS = 2**24
 MOST_COORDINATES = 2**16  # of one vector
-MOST_PEOPLE = 2 * 10**11  # more than ever lived
+MOST_PEOPLE = 2 * 10**11
 MOST_ROWS = 10**10
 # Limits of the accounting of slices, which was tested up to these values.
 MOST_DIMENSIONS = 10**7
@@ -152,7 +152,7 @@ def hold_count(owner: object, name: str, most: int, why: str = "", least: int = 
 
 
 def require_count(name: str, value: SupportsIndex, most: int, why: str = "", least: int = 1) -> int:
-    """Return an integer of Python or NumPy, from `least` to `most`, as one of Python.
+    """Return a Python or NumPy integer from `least` to `most` as a Python integer.
 
     Raises PrivotError for other numbers, 2.0 and True; `why` explains the limit.
 
@@ -172,6 +172,11 @@ def require_count(name: str, value: SupportsIndex, most: int, why: str = "", lea
     return count
 
 
+def require_people(people: SupportsIndex) -> int:
+    """Return a number of people as a Python integer; raise PrivotError if it is out of range."""
+    return require_count("people", people, MOST_PEOPLE, "more than ever lived")
+
+
 def require_seed(seed: SupportsIndex) -> int:
     """Return a seed as a Python integer; raise PrivotError unless it is from 0 to 2⁶³ − 1."""
     return require_count("seed", seed, MOST_SEED, least=0)
@@ -181,7 +186,7 @@ def require_learning_rate(rate: float) -> None:
     """Raise PrivotError unless 0 < rate ≤ MOST_LEARNING_RATE."""
     if not (math.isfinite(rate) and 0 < rate <= MOST_LEARNING_RATE):
         raise PrivotError(
-            f"learning_rate {rate!r} learns nothing: give a number above 0, at most "
+            f"learning_rate {rate!r} is out of range: give a number above 0, at most "
             f"{MOST_LEARNING_RATE:g}, such as 0.001"
         )
 
@@ -189,4 +194,4 @@ def require_learning_rate(rate: float) -> None:
 def require_minutes(minutes: float | None) -> None:
     """Raise PrivotError if a time limit is given and is not finite and positive."""
     if minutes is not None and not 0 < minutes < math.inf:
-        raise PrivotError(f"minutes {minutes} is no time to take: give a number above 0")
+        raise PrivotError(f"minutes {minutes} is not a time limit: give a number above 0")

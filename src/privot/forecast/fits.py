@@ -49,7 +49,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 
-from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.core.errors import PrivotError, require_count, require_people
 from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.estimates import sampler_of
 from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
@@ -287,7 +287,7 @@ def forecast_fit(
 
 def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
     """Return both numbers; raise PrivotError if one is out of range."""
-    people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
+    people = require_people(people)
     return people, require_count("rehearsals", rehearsals, 100, "enough")
 
 

@@ -73,7 +73,13 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import MOST_PEOPLE, MOST_STEPS, PrivotError, require_count, require_finite
+from privot.core.errors import (
+    MOST_STEPS,
+    PrivotError,
+    require_count,
+    require_finite,
+    require_people,
+)
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import bracket, multiply_up, require_delta
 from privot.privacy.slice_losses import LossDistribution, composed_epsilon
@@ -127,7 +133,7 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     """
     require_delta(delta, positive=True)
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
-    num_people = require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
+    num_people = require_people(num_people)
     closed_form = shuffled_epsilon_closed_form(law.epsilon0, num_people, delta)
     _, proven = _narrow(
         lambda e: shuffled_delta(law, num_people, e, delta), 0.0, closed_form, delta
@@ -207,7 +213,7 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     """
     require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
-    num_people = require_count("people", num_people, MOST_PEOPLE, "more than ever lived")
+    num_people = require_people(num_people)
     if epsilon > EPSILON0_MAX:
         raise PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"

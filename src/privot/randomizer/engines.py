@@ -50,7 +50,7 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, make_parts
 from privot.randomizer.publishing import (
-    Left,
+    Leftover,
     Parts,
     discard,
     publish,
@@ -91,16 +91,16 @@ class EngineRun:
         *,
         num_rows: int | None = None,
         part_rows: int | None = None,
-        left: Left = "refuse",
+        leftover: Leftover = "refuse",
     ) -> Self:
-        """Create the folder of the parts, which all workers must see under its path, as the same user.
+        """Create a run, to be sent to tasks, and its folder of parts, which all must see, as one user.
 
         Arguments:
             randomizer: Randomizer of every record.
             output: Path of the release or the counts, which does not exist.
             num_rows: Number of records; with another number, nothing is published.
             part_rows: Most records in a part, and approximately the reports in a shard.
-            left: Treatment of parts that a stopped run left: "refuse" to run; "resume" to publish the
+            leftover: Treatment of a stopped run's parts: "refuse" to run; "resume" to publish the
                 committed parts, or to privatize again if none are committed; or "discard".
 
         Raises:
@@ -117,18 +117,19 @@ class EngineRun:
                 )
         else:
             refuse_unknown_output(path)
-        size = (num_rows, None)
-        parts = begin_parts(randomizer, path, size, PIPE_IDENTITY, left, part_rows, lambda _: None)
+        parts = begin_parts(
+            randomizer, path, (num_rows, None), PIPE_IDENTITY, leftover, part_rows, lambda _: None
+        )
         return cls(randomizer, path, parts, num_rows)
 
     def privatize(
         self, batches: Iterable[pa.RecordBatch | pa.Table], *, workers: int = 1
     ) -> Iterator[pa.RecordBatch]:
-        """Write reports of the records as parts; yield one batch with one receipt.
+        """Write reports of the records, or their counts, as parts; yield one batch with one receipt.
 
         Arguments:
             batches: Arrow batches or tables with the schema's columns.
-            workers: Number of threads.
+            workers: Number of threads of this task.
 
         Raises:
             PrivotError: for records that the schema does not allow, or if the run has ended.
@@ -208,7 +209,7 @@ class EngineRun:
 def count_batches(
     batches: Iterable[pa.RecordBatch | pa.Table], randomizer: Randomizer
 ) -> Iterator[pa.RecordBatch]:
-    """Count reports in a task; yield one batch with one row: the content of a counts file, or null.
+    """Count reports in a task; yield one row: a counts file's content, or null if there are no reports.
 
     Columns whose types an engine has changed, such as the ids, are converted back.
     """

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
+from privot.core.errors import PrivotError, require_people
 from privot.mechanisms.choice import planned_error
 from privot.randomizer.column_plans import (
     ColumnPlan,
@@ -263,8 +263,9 @@ class Plan:
         columns: Plans of the columns that are reported as points.
 
     Examples:
-        >>> Plan(epsilon=1.0, unit="person", people=1000, table=None, columns=()).people
-        1000
+        >>> schema = Schema.from_toml('columns.sick = {kind = "boolean"}')
+        >>> [round(plan_reports(schema, 1.0, n).table.recommended.one_way, 3) for n in (1000, 4000)]
+        [0.027, 0.014]
     """
 
     epsilon: float
@@ -282,8 +283,8 @@ def plan_reports(
     Arguments:
         schema: Declaration of the columns.
         epsilon: Privacy loss of one whole report, divided among columns as calibration divides it.
-        people: Number of reports.
-        target_error: Two-way error of a table to which `people_needed` refers.
+        people: Number of reports, at least 1.
+        target_error: Two-way error of a table, between 0 and 1, to which `people_needed` refers.
 
     Examples:
         >>> plan = plan_reports(Schema.from_toml('''
@@ -304,7 +305,7 @@ def plan_reports(
     Raises:
         PrivotError: for numbers out of range, or too large alphabets.
     """
-    people = require_count("people", people, MOST_PEOPLE, "more than ever lived")
+    people = require_people(people)
     if not 0 < target_error < 1:
         raise PrivotError(f"target_error is {target_error}: give a total variation between 0 and 1")
     randomizer = Randomizer.calibrate(schema, epsilon)

@@ -44,7 +44,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, flush_folder, secret_key, state_folder
 from privot.randomizer.publishing import (
     CORES,
-    Left,
+    Leftover,
     Parts,
     Progress,
     discard,
@@ -102,7 +102,7 @@ def privatize_records(
     records: RecordBatches,
     output: Path | IO[bytes],
     *,
-    left: Left = "refuse",
+    leftover: Leftover = "refuse",
     part_rows: int | None = None,
     progress: Progress | None = None,
     log: Callable[[str], None] = lambda words: None,
@@ -113,8 +113,8 @@ def privatize_records(
         randomizer: Randomizer of every record.
         records: Source of the records (`open_records`).
         output: Path of a file (parquet, csv or csv.gz) or of a folder of shards; or a stream, for CSV.
-        left: Treatment of parts that a killed run or a broken pipe has left: "refuse" to run, "resume"
-            the run, or "discard" the parts and draw new reports.
+        leftover: Treatment of the parts of a killed run or a broken pipe: "refuse" to run, "resume" the
+            run, or "discard" the parts and draw new reports.
         part_rows: Number of records in a part, and approximately of reports in a shard.
         progress: Callback after every batch.
         log: Callback for messages about a resumed run.
@@ -127,20 +127,20 @@ def privatize_records(
     identified = identity is not None  # records from a pipe are identified after they were read
     if isinstance(output, Path):
         refuse_unknown_output(output)
-        require_none_unsent(records, randomizer, left)
+        require_none_unsent(records, randomizer, leftover)
         path = output
     else:
-        path, identity = path_for_pipe(records, randomizer, left), PIPE_IDENTITY
+        path, identity = path_for_pipe(records, randomizer, leftover), PIPE_IDENTITY
     size = (records.num_rows, records.num_bytes)
-    parts = begin_parts(randomizer, path, size, identity, left, part_rows, log)
+    parts = begin_parts(randomizer, path, size, identity, leftover, part_rows, log)
     try:
         num_new, outside = make_parts(randomizer, records, parts, progress)
         if not parts.done():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not identified and isinstance(output, Path):
-            require_none_unsent(records, randomizer, left)
+            require_none_unsent(records, randomizer, leftover)
         elif not identified:
-            parts, resumed = adopt_stored(parts, records, randomizer, left)
+            parts, resumed = adopt_stored(parts, records, randomizer, leftover)
             num_new = 0 if resumed else num_new
     except BaseException as error:
         # Parts stay only if a resumed run can recognize their records, and publish them.
@@ -219,7 +219,7 @@ def begin_parts(
     path: Path,
     source_size: tuple[int | None, int | None],
     identity: dict[str, Any] | None,
-    left: Left,
+    leftover: Leftover,
     part_rows: int | None,
     log: Callable[[str], None],
 ) -> Parts:
@@ -237,7 +237,7 @@ def begin_parts(
         buckets = -(-num_rows // part_rows)
     else:
         buckets = _PIPE_BUCKETS if num_bytes is None else 1 + num_bytes // _BUCKET_BYTES
-    parts = Parts.begin(path, part_rows, max(1, buckets), randomizer.to_json(), identity, left)
+    parts = Parts.begin(path, part_rows, max(1, buckets), randomizer.to_json(), identity, leftover)
     if parts.deleted_drafts:
         log(
             f"{parts.deleted_drafts} unfinished parts were deleted: their records are noised afresh, as "
@@ -277,23 +277,25 @@ class UnsentReportsError(PrivotError):
     """Error for a broken pipe, whose reader may have some of the reports; all of them are stored."""
 
 
-def path_for_pipe(records: RecordBatches, randomizer: Randomizer, left: Left) -> Path:
+def path_for_pipe(records: RecordBatches, randomizer: Randomizer, leftover: Leftover) -> Path:
     """Return the path beside which the parts for a pipe are stored, since a pipe has no path.
 
     The path is temporary if the records must be read before they can be identified.
     """
     if records.identity() is None:
-        if left != "refuse" and records.content() is None:
-            raise PrivotError(f"{left}: records from memory are not recognized again: use a file")
+        if leftover != "refuse" and records.content() is None:
+            raise PrivotError(
+                f"{leftover}: records from memory are not recognized again: use a file"
+            )
         return _pipes_folder() / f"reading-{secrets.token_hex(8)}"
     path = _hashed_path(records, randomizer)
-    if left == "resume" and not unfinished(path).exists():
+    if leftover == "resume" and not unfinished(path).exists():
         raise _nothing_stored_error()
     return path
 
 
 def adopt_stored(
-    fresh: Parts, records: RecordBatches, randomizer: Randomizer, left: Left
+    fresh: Parts, records: RecordBatches, randomizer: Randomizer, leftover: Leftover
 ) -> tuple[Parts, bool]:
     """Store the parts of records that were identified by reading, unless an earlier run has stored some.
 
@@ -304,26 +306,26 @@ def adopt_stored(
         return fresh, False
     folder = unfinished(_hashed_path(records, randomizer))
     stored = replace(fresh, folder=folder, deleted_drafts=0)
-    if left == "discard":
+    if leftover == "discard":
         discard(folder)
     if folder.exists():
-        if left == "refuse":
+        if leftover == "refuse":
             raise left_behind_error(folder)
         discard(fresh.folder)
         return stored, True
-    if left == "resume":
+    if leftover == "resume":
         raise _nothing_stored_error()
     os.rename(fresh.folder, folder)
     return stored, False
 
 
-def require_none_unsent(records: RecordBatches, randomizer: Randomizer, left: Left) -> None:
+def require_none_unsent(records: RecordBatches, randomizer: Randomizer, leftover: Leftover) -> None:
     """Raise PrivotError if reports of these records for a pipe are stored; "discard" deletes them."""
     pipes = state_folder() / "pipes"
     if not pipes.is_dir() or not any(pipes.iterdir()) or records.content() is None:
         return
     folder = unfinished(_hashed_path(records, randomizer))
-    if left == "discard":
+    if leftover == "discard":
         discard(folder)
     if folder.exists():
         raise PrivotError(

@@ -68,7 +68,7 @@ from privot.tables.files import table_suffix
 CORES = os.cpu_count() or 1
 # Callback with the stage ("noise", "shuffle"), the number of reports done, and their total if known.
 Progress = Callable[[str, int, int | None], None]
-Left = Literal["refuse", "resume", "discard"]  # treatment of the parts that a stopped run has left
+Leftover = Literal["refuse", "resume", "discard"]  # treatment of a stopped run's parts
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _FORMAT = 1
@@ -109,7 +109,7 @@ class Parts:
         buckets: int,
         randomizer: str,
         identity: dict[str, Any] | None,
-        left: Left,
+        leftover: Leftover,
     ) -> Self:
         """Start a run, or continue a killed one.
 
@@ -119,9 +119,9 @@ class Parts:
             PrivotError: if the output or parts exist, or parts belong to another run.
         """
         folder = unfinished(output)
-        if left == "discard":
+        if leftover == "discard":
             discard(folder)
-        _require_unfinished(output, folder, resume=left == "resume")
+        _require_unfinished(output, folder, resume=leftover == "resume")
         made_with = {
             "format": _FORMAT,
             "part_rows": part_rows,

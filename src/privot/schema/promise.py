@@ -23,13 +23,7 @@ from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
-from privot.core.errors import (
-    MOST_PEOPLE,
-    PrivotError,
-    require_choice,
-    require_count,
-    require_finite,
-)
+from privot.core.errors import PrivotError, require_choice, require_finite, require_people
 from privot.privacy.rounding import at_most, require_delta
 
 Place = Literal["local", "shuffled", "aggregated", "central"]  # of trust
@@ -80,7 +74,7 @@ class Promise:
                 f"people is missing, and where is {self.where!r}: give the least number of records in a "
                 "batch, which is not opened before"
             )
-        require_count("people", self.people, MOST_PEOPLE, "more than ever lived")
+        require_people(self.people)
         if self.delta >= 1 / self.people:
             raise PrivotError(
                 f"delta is {self.delta!r}: with {self.people:,} people, publishing one whole record has "

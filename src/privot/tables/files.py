@@ -34,6 +34,7 @@ from privot.tables.csv_records import COMMA_SEPARATED, RecordForm, place_in_csv,
 from privot.tables.image_folders import read_image_folder, write_image_folder
 
 BATCH_ROWS = 2**17
+METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 T = TypeVar("T")
 # Formats that are written piece by piece; npz needs the whole table.

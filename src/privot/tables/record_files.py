@@ -45,6 +45,7 @@ from privot.tables.csv_records import (
 )
 from privot.tables.files import (
     BATCH_ROWS,
+    METADATA_KEY,
     Piece,
     RecordBatches,
     TableBatches,
@@ -63,6 +64,11 @@ def open_records(
     path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
 ) -> RecordBatches:
     """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or standard input (`-`, CSV).
+
+    Arguments:
+        path: The file or folder, or `-`.
+        schema: Schema of the records, by whose types CSV and arrays are read.
+        form: Separator of CSV, and the columns that are left out.
 
     Raises:
         PrivotError: for a missing file, an unknown format, or a folder of several formats.
@@ -86,7 +92,7 @@ def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordB
     """Open the records of a folder of Parquet or CSV files, or of images."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
-        raise PrivotError(f"{path} holds no files: give a folder of parquet or csv files")
+        raise PrivotError(f"{path} holds no data files: give a folder of parquet or csv files")
     if schema is not None and schema.images and {file.suffix for file in files} != {".parquet"}:
         return TableBatches(read_table(path, schema, form), str(path))
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
@@ -115,7 +121,7 @@ class ParquetFiles(RecordBatches):
                 partitioning=ds.partitioning(flavor="hive"),
                 partition_base_dir=str(path if path.is_dir() else path.parent),
             )
-        if b"privot.randomizer" in (self._dataset.schema.metadata or {}):
+        if METADATA_KEY in (self._dataset.schema.metadata or {}):
             raise PrivotError(f"{path} is a release, its records are noised: give raw records")
         fragments = self._dataset.get_fragments()
         self._groups = [group for part in fragments for group in part.split_by_row_group()]

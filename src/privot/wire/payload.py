@@ -4,8 +4,8 @@ A number below n takes $b(n)$ bytes, as many as n − 1 needs and at least one, 
 of w of K cells is written as w increasing numbers or, if that is shorter, as K bits: cell j is bit
 j mod 8 of byte ⌊j/8⌋. A payload contains the joint report, then the split reports:
 
-- joint: the number form · views + view of the sheet, which is a pair of a form (a set of columns) and
-  a view (the columns' codings); then its set of cells, and zeros up to the longest set of any sheet;
+- joint: the number of the *sheet*, form · (number of views) + view; a sheet is a form (a set of
+  columns) with a view (the columns' codings). Then its set of cells, and zeros up to the longest set;
 - split: if fewer than all m columns are reported, m bits that mark the reported ones, in the order
   above; then a field for each column, in the layout of its draw (`privot.wire.draws`), or zeros.
 
@@ -83,6 +83,7 @@ class Numbers(Layout):
         return _join(answer, self.width)
 
     def unpack(self, data: bytes) -> list[int]:
+        _require_valid(len(data) == self.num_bytes)
         answer = _split(data, self.width)
         _require_valid(max(answer) < self.bound)
         return answer
@@ -103,16 +104,17 @@ class CellSet(Layout):
     def width(self) -> int:
         """Number of bytes of each number; 0 if the set is written as bits."""
         bytes_each = number_bytes(self.cells)
-        return bytes_each if self.count * bytes_each <= (self.cells + 7) // 8 else 0
+        return bytes_each if self.num_bytes == self.count * bytes_each else 0
 
     @cached_property
     def num_bytes(self) -> int:
-        return self.count * self.width or (self.cells + 7) // 8
+        return min(self.count * number_bytes(self.cells), (self.cells + 7) // 8)
 
     def pack(self, answer: list[int]) -> bytes:
         return _join(answer, self.width) if self.width else pack_bits(answer, self.cells)
 
     def unpack(self, data: bytes) -> list[int]:
+        _require_valid(len(data) == self.num_bytes)
         if self.width:
             answer = _split(data, self.width)
         else:
@@ -137,7 +139,8 @@ class SignedIntegers(Layout):
         return b"".join([number.to_bytes(8, "big", signed=True) for number in answer])
 
     def unpack(self, data: bytes) -> list[int]:
-        return [number - (number >> 63 << 64) for number in _split(data, 8)]
+        _require_valid(len(data) == self.num_bytes)
+        return [number - (number >> 63 << 64) for number in _split(data, 8)]  # two's complement
 
 
 def _join(numbers: list[int], width: int) -> bytes:

@@ -280,7 +280,7 @@ class ClosestCandidates:
         >>> mechanism.codebook, mechanism.closest
         (Codebook(dimension=256, blocks=1), 17)
         >>> seeds, indices = mechanism.privatize(np.full((1000, 100), 0.1))
-        >>> mean, stddev = mechanism.moments(seeds, indices)
+        >>> mean, stddev = mechanism.estimate_mean(seeds, indices)
         >>> bool(np.abs(mean[:100] - 0.1).max() < 5 * stddev), round(stddev, 3)
         (True, 0.021)
     """
@@ -303,8 +303,7 @@ class ClosestCandidates:
         require_epsilon(epsilon)
         if not 1 <= dimension <= LARGEST_DIMENSION:
             raise PrivotError(
-                f"a vector of {dimension:,} numbers is too long for a report: give at most "
-                f"{LARGEST_DIMENSION:,}"
+                f"dimension is {dimension:,}: give 1 to {LARGEST_DIMENSION:,} numbers"
             )
         size = max(SMALLEST_DIMENSION, 1 << (dimension - 1).bit_length())
         share = best_close_share(epsilon)
@@ -339,7 +338,7 @@ class ClosestCandidates:
         """
         count, size = len(x), self.codebook.dimension
         if x.ndim != 2 or x.shape[1] > size or not np.isfinite(x).all():
-            raise PrivotError(f"x has shape {x.shape} or is not finite: give {size} finite numbers")
+            raise PrivotError(f"x {x.shape} is refused: give rows of at most {size} finite numbers")
         seeds, words = random_words(count), random_words(count)
         close_rank = uniforms_below(self.closest, count)
         other_rank = uniforms_below(self.codebook.num_candidates - self.closest, count)
@@ -399,8 +398,8 @@ class ClosestCandidates:
                 close[row, rows] = (closest == index).any(axis=1)
         return (close[0].astype(np.float64) - close[1]) * (inside - outside)
 
-    def moments(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
-        """Return an unbiased estimate (D,) of the records' mean, and its standard deviation."""
+    def estimate_mean(self, seeds: Words, indices: NDArray[np.integer]) -> tuple[Array, float]:
+        """Estimate the mean (D,) of records, unbiased but for the gain's error; with its deviation."""
         total = np.zeros(self.codebook.dimension)
         for rows in self._chunks(len(seeds)):
             total += self.codebook.rows(seeds[rows], indices[rows]).sum(axis=0, dtype=np.float64)

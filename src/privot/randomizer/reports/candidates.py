@@ -169,12 +169,12 @@ class CandidatesReport:
         return CandidateAnswers(seeds, indices)
 
     def moments(self, answers: CandidateAnswers) -> tuple[Moments, float]:
-        """Return unbiased estimates of the moments, and the standard deviation of each mean feature.
+        """Return nearly unbiased estimates of the moments, and the standard deviation of mean features.
 
         A feature is a coordinate times the root of a weight (`Features`), so the standard deviation of a
         moment is that of its feature, divided by this root.
         """
-        mean, stddev = self.mechanism.moments(answers.seeds, answers.indices)
+        mean, stddev = self.mechanism.estimate_mean(answers.seeds, answers.indices)
         return self.features.decode(mean[: self.features.dimension]), stddev
 
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:

@@ -510,7 +510,7 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     """Count the reports of a release, by means of the counts beside its shards, if there are any."""
-    if not any(release.rows.files.values()):
+    if not any(release.rows.counts_hashes.values()):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
@@ -525,7 +525,7 @@ def _count_release(release: Release) -> Counts:
 
 def _parts_of(release: Release) -> Iterator[Counts]:
     """Yield the counts of each shard, which a collector may have written beside it."""
-    for path, digest in release.rows.files.items():
+    for path, digest in release.rows.counts_hashes.items():
         counts_file = Path(counts_name(path))
         content = counts_file.read_bytes() if digest and counts_file.is_file() else b""
         if hashlib.sha256(content).hexdigest().encode() == digest:

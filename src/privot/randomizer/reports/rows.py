@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.mechanisms.samplers import random_words
-from privot.tables.files import damage_of
+from privot.tables.files import METADATA_KEY, damage_of
 
 REPORT_ID = "report_id"  # name of a release's column, which no column of a schema may have
 ID_BYTES = 16
@@ -138,8 +138,8 @@ def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int
     `rows[indices]` are the distinct rows in lexicographic order. A row $(v_1, …, v_w)$ with
     $0 ≤ v_j < m_j$ has the key $(…(v_1 m_2 + v_2) m_3 + …) + v_w$, and keys are ordered as rows are. If
     few keys are possible, they are marked in linear time; otherwise they are sorted, which takes a
-    twentieth of the time of comparing rows. If keys would exceed 63 bits, the key of the first columns
-    is replaced by its rank; values that are not integers are replaced by their ranks.
+    twentieth of the time of comparing rows. If keys would not be below 2^62 (`_MAX_KEY`), that of the
+    first columns is replaced by its rank; values that are not integers are replaced by their ranks.
 
     Examples:
         >>> rows = np.array([[2, 1], [0, 5], [2, 1], [-1, 9]])
@@ -222,9 +222,7 @@ def from_hex(texts: pa.Array) -> pa.Array:
 PIECE = 2**17  # rows that are read at once
 # Training reads row groups in random order, so many small groups mix better than few large ones.
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-# Keys of the metadata of a Parquet file.
-METADATA_KEY = b"privot.randomizer"  # JSON of the randomizer
-COUNTS_KEY = b"privot.counts"  # in a shard: SHA-256 of the counts file beside it
+COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
 COUNTS_SUFFIX = ".counts"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # of the manifest
@@ -250,17 +248,17 @@ class ReportTable:
     Arguments:
         dataset: Arrow dataset of tables in memory or of files.
         source: Name of the table in error messages.
-        files: Hash of the counts beside each file, if any, by the file's path; empty for tables.
+        counts_hashes: Hash of the counts beside each file, or None, by the file's path; empty in memory.
     """
 
     dataset: ds.Dataset
     source: str = "the release"
-    files: Mapping[str, bytes | None] = field(default_factory=dict)
+    counts_hashes: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.in_memory:  # Arrow can pickle tables, and datasets of files only
             return ReportTable.of, (pa.concat_tables(self.pieces()),)
-        return ReportTable, (self.dataset, self.source, self.files)
+        return ReportTable, (self.dataset, self.source, self.counts_hashes)
 
     @classmethod
     def of(cls, *tables: pa.Table) -> Self:
@@ -452,7 +450,7 @@ def write_reports(
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
 ) -> int:
-    """Write a Parquet file with the randomizer's JSON and `more` metadata; return the number of rows."""
+    """Write Parquet with the metadata; return the number of rows, or raise PrivotError if it is 0."""
     rows = 0
     pieces = iter(pieces)
     first = next(pieces, None)
@@ -544,7 +542,7 @@ def shard_files(folder: Path) -> list[Path]:
             f"release {folder} has no readable {MANIFEST}: give what `privot privatize` wrote"
         ) from None
     if version != _FORMAT:
-        raise PrivotError(f"release {folder} has format {version}, this version reads {_FORMAT}")
+        raise PrivotError(f"release {folder} has format {version}, not {_FORMAT}: update privot")
     missing = [name for name in names if not (folder / name).is_file()]
     if missing or not names:
         raise PrivotError(f"release {folder} lacks {missing or 'all shards'}: copy it again")
