@@ -197,7 +197,6 @@ def fit_classes(
         monitor: Progress, time limit and interruption of the fit; none by default.
         trials: Settings to average; by default chosen by cross-validation.
     """
-    monitor = monitor or FitMonitor()
     atoms, columns = releases.atoms.values(), releases.schema.coded.values()
     queries, groups = count_releases(releases)
     pieces, queries = pieces_of_columns([*atoms], queries, groups)
@@ -213,7 +212,7 @@ def fit_classes(
     else:
         priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
     if trials is None:
-        trials = choose_trials(tables, marginals, priors, seed, monitor)
+        trials = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
     dependence = describe_dependence(trials)
     mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
     if split:
@@ -439,7 +438,7 @@ def fit_ensemble(
     priors: Sequence[Prior],
     trials: Sequence[Trial],
     seed: int,
-    monitor: FitMonitor,
+    monitor: FitMonitor | None,
 ) -> LatentClasses:
     """Fit the setting of every trial to all reports from several starts, and average the mixtures."""
 
@@ -452,10 +451,11 @@ def fit_ensemble(
     for trial in trials:
         count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
         starts += [(trial, start) for start in range(count)]
-    if monitor.over():
+    if monitor and monitor.over():
         starts = starts[:1]
     models: list[LatentClasses] = []
     for p, weights in map_threads(fit_start, starts):
-        monitor.step(len(starts) - len(models) - 1)
+        if monitor:
+            monitor.step(len(starts) - len(models) - 1)
         models.append(LatentClasses(weights, tuple(np.split(p, tables.offsets[1:-1]))))
     return LatentClasses.average(models)

@@ -134,7 +134,8 @@ class Column(BaseModel):
     def accept(self, name: str, table: pa.Table) -> NDArray[Any]:
         """Return the values of `read`; raise a RecordError for the first row that has a problem."""
         values, problems = self.read(name, table)
-        refuse(problems)
+        if problems:
+            refuse(problems)
         return values
 
 
