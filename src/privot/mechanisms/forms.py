@@ -125,6 +125,11 @@ class CodeForm(Form):
     def indicators(self, answers: Answers) -> Array:
         """Return unbiased estimates (n, K) of the indicator of each record's code."""
 
+    @property
+    @abstractmethod
+    def mean_square(self) -> float:
+        """Mean square of `indicators`, over codes and over reports of uniform records."""
+
 
 @dataclass(frozen=True)
 class SupportForm(CodeForm):
@@ -164,6 +169,10 @@ class SupportForm(CodeForm):
         p, q = self.probabilities
         contained: Array = self.shares(answers).toarray()
         return (contained - q) / (p - q)
+
+    @property
+    def mean_square(self) -> float:
+        return float(np.mean(self.indicators(np.arange(self.size)[None]) ** 2))  # as of every set
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +228,11 @@ class TableForm(CodeForm):
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, answers[:, 0]].T
+
+    @property
+    def mean_square(self) -> float:
+        squares = self.indicators(np.arange(len(self.likelihood))[:, None]) ** 2
+        return float((self.likelihood.mean(axis=1) @ squares).mean())
 
 
 @dataclass(frozen=True)
