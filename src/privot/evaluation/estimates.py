@@ -60,21 +60,13 @@ _CHUNK = 2**22  # values of h that are computed at once
 
 @dataclass(frozen=True, eq=False)
 class SetSource:
-    """Reports that are sets of the K cells of a product of alphabets.
-
-    Arguments:
-        questions: The questions that they answer.
-        shape: Sizes of the alphabets.
-        counts: Number of people (n,) who sent each distinct report.
-        sets: Indicators (n, K) of the cells in each set.
-        probabilities: p and q.
-    """
+    """Reports that are sets of the K cells of a product of alphabets."""
 
     questions: Questions
-    shape: tuple[int, ...]
-    counts: Array
-    sets: scipy.sparse.csr_array
-    probabilities: tuple[float, float]
+    shape: tuple[int, ...]  # sizes of the alphabets
+    counts: Array  # (n,) people who sent each distinct report
+    sets: scipy.sparse.csr_array  # (n, K) indicators of the cells in each set
+    probabilities: tuple[float, float]  # p and q
 
     @classmethod
     def of(cls, group: ReportGroup) -> Self:

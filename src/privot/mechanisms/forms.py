@@ -114,6 +114,7 @@ class CodeForm(Form):
     """Base of forms that are fitted by a distribution over codes; see the module for A and r."""
 
     ratio: float  # largest likelihood ratio r
+    mean_square: float  # of `indicators`, over codes and over reports of uniform records
 
     learns_codes = True
 
@@ -124,11 +125,6 @@ class CodeForm(Form):
     @abstractmethod
     def indicators(self, answers: Answers) -> Array:
         """Return unbiased estimates (n, K) of the indicator of each record's code."""
-
-    @property
-    @abstractmethod
-    def mean_square(self) -> float:
-        """Mean square of `indicators`, over codes and over reports of uniform records."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +167,7 @@ class SupportForm(CodeForm):
         return (contained - q) / (p - q)
 
     @property
-    def mean_square(self) -> float:
+    def mean_square(self) -> float:  # type: ignore[override]  # computed, of a frozen form
         return float(np.mean(self.indicators(np.arange(self.size)[None]) ** 2))  # as of every set
 
 
@@ -230,7 +226,7 @@ class TableForm(CodeForm):
         return inverse[:, answers[:, 0]].T
 
     @property
-    def mean_square(self) -> float:
+    def mean_square(self) -> float:  # type: ignore[override]  # computed, of a frozen form
         squares = self.indicators(np.arange(len(self.likelihood))[:, None]) ** 2
         return float((self.likelihood.mean(axis=1) @ squares).mean())
 

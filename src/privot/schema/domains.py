@@ -15,8 +15,7 @@ s is half of each side, so that noise is proportional to each side; the unit bal
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
     transport* (2024), section 5, for ℓ1 and ℓ2 balls.
-    Duchi, Shalev-Shwartz, Singer, Chandra, *Efficient projections onto the ℓ1-ball for learning in high
-    dimensions* (2008).
+    Duchi et al., *Efficient projections onto the ℓ1-ball for learning in high dimensions* (2008).
 """
 
 import math
@@ -245,7 +244,7 @@ class L2Ball(_Ball):
 
     Arguments:
         dimension: Number d ≥ 1 of coordinates.
-        radius: R, from 1e-100 to 1e100.
+        radius: R, from 1e-100 to 1e100; other radii and dimensions raise PrivotError.
         non_negative: Whether only points without negative coordinates belong to it.
 
     The ball has diameters Δ₂ = 2R and Δ₁ = 2R√d. The non-negative part (d ≥ 2) has Δ₂ = √2·R, since
@@ -255,9 +254,6 @@ class L2Ball(_Ball):
     Examples:
         >>> L2Ball(2, radius=20.0).diameter(2)
         40.0
-
-    Raises:
-        PrivotError: if the dimension or the radius is out of range.
     """
 
     area: ClassVar[Literal["l2_ball"]] = "l2_ball"
@@ -305,7 +301,7 @@ class L2Ball(_Ball):
 
 @dataclass(frozen=True)
 class L1Ball(_Ball):
-    """Ball ‖x‖₁ ≤ R, or its non-negative part; arguments and refusals are those of `L2Ball`.
+    """Ball ‖x‖₁ ≤ R, or its non-negative part; the arguments are those of `L2Ball`.
 
     The ball has diameters Δ₁ = Δ₂ = 2R, between opposite corners. The non-negative part (d ≥ 2) has
     Δ₁ = 2R and Δ₂ = √2·R, between any two corners other than 0.
