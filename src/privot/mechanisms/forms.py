@@ -167,8 +167,8 @@ class SupportForm(CodeForm):
         return (contained - q) / (p - q)
 
     @property
-    def mean_square(self) -> float:  # type: ignore[override]  # computed, of a frozen form
-        return float(np.mean(self.indicators(np.arange(self.size)[None]) ** 2))  # as of every set
+    def mean_square(self) -> float:  # type: ignore[override]  # computed; the same for all sets
+        return float(np.mean(self.indicators(np.arange(self.size, dtype=np.int32)[None]) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +227,7 @@ class TableForm(CodeForm):
 
     @property
     def mean_square(self) -> float:  # type: ignore[override]  # computed, of a frozen form
-        squares = self.indicators(np.arange(len(self.likelihood))[:, None]) ** 2
+        squares = self.indicators(np.arange(len(self.likelihood), dtype=np.int32)[:, None]) ** 2
         return float((self.likelihood.mean(axis=1) @ squares).mean())
 
 
