@@ -213,7 +213,6 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
         if parts:
             answers, people = Counted.sum(parts)
             shape = tuple(indicators[column].shape[1] for column in chosen)
-            # The mean square of h, less that of the indicator of a cell.
             mean_square = math.prod(columns[column].form.mean_square for column in chosen)
             yield ProductSource(
                 questions=tuple(first + column for column in chosen),
@@ -221,7 +220,7 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
                 counts=people.astype(np.float64),
                 indicators=tuple(indicators[column] for column in chosen),
                 answers=answers.astype(np.int64),
-                cell_variance=mean_square - 1 / math.prod(shape),
+                cell_variance=mean_square - 1 / math.prod(shape),  # less that of a cell's indicator
             )
 
 
