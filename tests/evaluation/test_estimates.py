@@ -1,9 +1,11 @@
 """Estimates from reports alone: unbiased whatever the population is like, with intervals that hold."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import CodeReports, Estimate, Interval, estimate
+from privot.evaluation.estimates import CodeReports, Estimate, Interval, estimate, source_weight
 from privot.evaluation.number_checks import pooled
 from privot.local.releases import Releases
 from privot.mechanisms import RandomizedResponse, SubsetSelection
@@ -111,6 +113,36 @@ def test_indicators_are_unbiased(mechanism):
     told = mechanism.supports.indicators(reports.reshape(len(reports), -1))
     expected = np.arange(told.shape[1]) == 3
     assert np.abs(told.mean(axis=0) - expected).max() < 5 * told.std(axis=0).max() / 200
+
+
+@pytest.mark.parametrize("mechanism", ["randomized_response", "subset_selection", "window"])
+def test_weights_are_the_people_over_the_variance_of_a_share(mechanism):
+    """The variance is that of h, by enumeration of codes and reports; tables have a weight per row."""
+    schema = Schema(columns={"size": SCHEMA.columns["size"]})
+    randomizer = Randomizer.calibrate(schema, 3.0, mechanism=mechanism)
+    reports = CodeReports.of(Releases.of(randomizer.privatize({"size": np.linspace(0, 4, 4000)})))
+    (source,) = reports.sources
+    form = randomizer.mechanisms["size"].form(schema.coded["size"])
+    if mechanism == "window":
+        law = form.likelihood
+        answers = np.arange(len(law))[:, None]
+    else:
+        answers = np.array([*combinations(range(4), form.size)])
+        contains = form.shares(answers).toarray()
+        law = form.ratio**contains / (form.ratio**contains).sum(axis=0)
+    h = form.indicators(answers)
+    np.testing.assert_allclose(law.T @ h, np.eye(4), atol=1e-9)  # the enumeration is right
+    variance = (law.T @ h**2 - np.eye(4)).mean()
+    assert source_weight(source, 4) == pytest.approx(4000 / (variance + 1 / 4))
+
+
+def test_joint_and_split_reports_of_one_law_have_one_weight():
+    table, weights = people(2000, np.random.default_rng(0)), []
+    for how in ({}, {"report": "split", "mechanism": "randomized_response"}):
+        randomizer = Randomizer.calibrate(SCHEMA, 8.0, report_columns=1, **how)
+        sources = CodeReports.of(Releases.of(randomizer.privatize(table))).sources
+        weights.append([source_weight(s, s.shape[0]) / s.counts.sum() for s in sources])
+    assert weights[0] == pytest.approx(weights[1])
 
 
 def test_the_more_precise_counts_more():

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from privot.evaluation.estimates import CodeReports
+from privot.evaluation.estimates import CodeReports, ProductSource
 from privot.evaluation.number_checks import (
     LEVELS,
     NumberSample,
     _critical_value,
+    _cumulative,
     _first_reach,
     check_correlation,
     check_number,
@@ -50,8 +51,8 @@ def drawn(table, name):
 def told():
     """What 40 releases say, beside the truth; the model is of other people of the same kind.
 
-    Of 1 284 releases .94 of the intervals of the mean hold it, .95 of those of the correlation, and .83,
-    .88, .97, .99 and .98 of those of the quantiles. Of 40 as many as are required do not hold once in a
+    Of 1 284 releases .94 of the intervals of the mean hold it, .94 of those of the correlation, and .83,
+    .89, .96, .96 and .91 of those of the quantiles. Of 40 as many as are required do not hold once in a
     million, by the binomial distribution; of intervals half as long six in ten would hold.
     """
     truth, model = people(4000, 0), people(20_000, 1)
@@ -86,6 +87,30 @@ def test_an_interval_of_two_shapes_goes_less_far_beyond_each():
     assert _critical_value(np.array([0.0, 0.5, 20.0])) == pytest.approx(
         [1.645, 1.446, 1.282], abs=2e-3
     )
+
+
+def test_intervals_of_quantiles_count_the_noise_of_the_share_of_numbers():
+    """Intervals of P(x ≤ t) in a nullable column contain it 9 times in 10.
+
+    Of 15 codes of numbers the first has 95 % of them. The root mean square of errors in standard errors
+    of 800 releases has a standard error of .025: limits are 5.2 of those away. Without the noise of the
+    share of numbers it is 1.28, and intervals contain the true value 8 times in 10.
+    """
+    num_people, epsilon, size = 10_000_000, 0.25, 16
+    shares = np.array([0.95 * 0.8, *[0.05 * 0.8 / 14] * 14, 0.2])
+    q = 1 / (np.exp(epsilon) + size - 1)
+    p = np.exp(epsilon) * q
+    indicators, answers = (np.eye(size) - q) / (p - q), np.arange(size)[:, None]
+    centers = np.array([*range(15), np.nan])
+    sample = NumberSample(centers, np.arange(size), centers, centers)
+    errors, rng = [], np.random.default_rng(0)
+    for counts in rng.multinomial(num_people, q + (p - q) * shares, 800):
+        source = ProductSource((0,), (size,), counts.astype(float), (indicators,), answers, 1.0)
+        reports = CodeReports((), (source,), {})
+        curve, error = _cumulative(reports, {0: sample}, np.array([0.5]))
+        errors.append((curve[0] - 0.95) / error[0])
+    assert 0.87 < np.sqrt(np.mean(np.square(errors))) < 1.13
+    assert 0.845 < np.mean(np.abs(errors) < 1.645) < 0.955  # 5.2 deviations of .0106
 
 
 def test_quantiles_are_between_places_but_at_a_mass():

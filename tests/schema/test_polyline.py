@@ -29,3 +29,13 @@ def test_lengths_are_places_and_back():
 def test_half_circle_has_the_papers_diameters():
     assert CIRCLE.diameter(1) == pytest.approx(1 + np.sqrt(2), abs=1e-12)
     assert CIRCLE.diameter(2) == pytest.approx(2, abs=1e-12)
+
+
+def test_far_points_are_projected_in_their_direction():
+    """A point less than half a degree above the axis is nearest to the first corner."""
+    points = np.array([[1e5, 1e2], [1e7, 1e4], [1e12, 1e9], [1e150, 1e-150], [np.inf, 5.0]])
+    assert CIRCLE.project(points).tolist() == [[1.0, 0.0]] * 5
+    steep = np.array([[1e7, 1e7], [1e99, 1e99], [-np.inf, np.inf]])
+    np.testing.assert_allclose(
+        CIRCLE.project(steep), [[np.sqrt(0.5) * s, np.sqrt(0.5)] for s in (1, 1, -1)]
+    )

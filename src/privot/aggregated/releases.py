@@ -169,7 +169,7 @@ def count(table: Any, schema: Schema, ledger: str | Path | None = None) -> SumRe
     rule.guarantee(records)  # raises if there are too few
     plan = SumPlan.calibrate(rule.promise.epsilon, rule.promise.delta, [1.0], records, schema.unit)
     counter = Ledger(plan, None if ledger is None else Path(ledger))
-    sums, _ = SumMechanism(rule.fitted.chunks(source), counter).count(rule.query)
+    sums, _ = SumMechanism(rule.fitted.chunks(source), counter).release_integers(rule.query)
     return SumRelease(rule, {counter.id: records}, sums.ravel())
 
 

@@ -11,17 +11,17 @@ Only the upper triangle of a matrix is summed, with diagonal entries multiplied 
 diagonal, each of which represents two, have less noise by the factor $29/41 ≈ 1/\sqrt 2$.
 
 **Adjacency** is `replace_one`: one unit's record becomes any other; the number of records is public.
-Each unit must have only one record. **Δ.** A record adds a vector $u$ of norm at most L (R, or 29 R²) to
-its slot. Replacing a record changes all slots together by $\sqrt{‖u‖^2 + ‖u'‖^2} ≤ \sqrt 2 L$ if the two
-records have different slots, and by $‖u − u'‖$ if they share one: at most $2L$, or $\sqrt 2 L$ if
-$⟨u, u'⟩ ≥ 0$. Moments of order 2 always satisfy this:
+Each unit must have only one record. **Δ.** A record adds a vector $c$ of norm at most L (R, or 29 R²) to
+its slot. Replacing a record changes all slots together by $\sqrt{‖c‖^2 + ‖c'‖^2} ≤ \sqrt 2 L$ if the two
+records have different slots, and by $‖c − c'‖$ if they share one: at most $2L$, or $\sqrt 2 L$ if
+$⟨c, c'⟩ ≥ 0$. Moments of order 2 always satisfy this:
 
-$$ ⟨u, u'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 . $$
+$$ ⟨c, c'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 . $$
 
 Moments of order 1 satisfy it if the query declares its vectors non-negative, which is checked. The noise
 is $⌊σ Z + ½⌋$, with Z standard normal, $σ = Δ/μ_t$, and μ_t from the plan.
 
-**Indicators.** The vector of a query of counts consists of L blocks. Each block is a one-hot vector
+**Indicators.** The vector of a query of counts consists of B blocks. Each block is a one-hot vector
 times a public integer $u_j$, and the query returns its position. At moment 1 the release contains the
 number of records at each position of each block, and $Δ = \sqrt{2 \sum_j u_j^2}$ is the change by a
 record that differs in every block. At moment 2 it also contains the number at each pair of positions.
@@ -100,7 +100,7 @@ _BLOCKS = 100  # a ledger reserves releases in blocks of 1/100 of the plan: a ki
 
 
 def open_ledger(plan: P, checkpoint: Path | None, resume: bool) -> Ledger[P]:
-    """Open the ledger of a run: beside its checkpoint, or in memory if there is none."""
+    """Open a run's ledger, beside its checkpoint or in memory; PrivotError if one of the two is gone."""
     if checkpoint is None:
         return Ledger(plan)
     path = checkpoint.with_name(checkpoint.name + ".ledger")
@@ -263,7 +263,7 @@ class Query(ABC):
 
 
 class Indicators(Query):
-    """Query whose vectors consist of L blocks, each with one integer at a position and zeros elsewhere.
+    """Query whose vectors consist of B blocks, each with one integer at a position and zeros elsewhere.
 
     Attributes:
         sizes: Number of positions in each block.
@@ -275,7 +275,7 @@ class Indicators(Query):
 
     @cached_property
     def weights(self) -> Integers:
-        """Integer u of each block (L,), 1 by default."""
+        """Integer $u_j$ of each block (B,), 1 by default."""
         return np.ones(len(self.sizes), np.int64)
 
     @property
@@ -284,12 +284,12 @@ class Indicators(Query):
 
     @property
     def radius(self) -> float:  # type: ignore[override]  # read-only
-        """See `Query`: the root of Σ u², rounded up."""
+        """See `Query`: the root of Σ u_j², rounded up."""
         return math.sqrt((self.weights**2).sum()) * _UP
 
     @abstractmethod
     def positions(self, records: Records) -> Integers:
-        """Return each record's position within each block (n, L), from 0 to the block's size − 1."""
+        """Return each record's position within each block (n, B), from 0 to the block's size − 1."""
 
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """See `Query`; `add_indicators` sums these vectors without forming them."""
@@ -336,11 +336,11 @@ class SumMechanism:
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
-        """Count the next round, and return the answer to its query; raises as `count`."""
-        return noisy_sums(query, *self.count(query))
+        """Charge the next round, and return its release; raises as `release_integers`."""
+        return noisy_sums(query, *self.release_integers(query))
 
-    def count(self, query: Query) -> tuple[Integers, float]:
-        """Count the next round; return its noisy integer sums, and the noise's standard deviation.
+    def release_integers(self, query: Query) -> tuple[Integers, float]:
+        """Charge the next round; return its noisy integer sums and their standard deviation.
 
         Raises:
             BudgetExhausted: if no round is left.
@@ -457,7 +457,7 @@ def _checked(vectors: Integers, query: Query) -> Integers:
 
 
 def _positions(query: Indicators, records: Records) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return positions (n, L), and whether all positions of a record are inside their blocks (n,)."""
+    """Return positions (n, B), and whether all positions of a record are inside their blocks (n,)."""
     positions = query.positions(records)
     return positions, np.asarray(((positions >= 0) & (positions < query.sizes)).all(axis=1))
 

@@ -55,13 +55,7 @@ from privot.collector.postgres import PostgresStore
 from privot.collector.store import CRC_BYTES, ID_AT, PAYLOAD_AT, Records, Store
 from privot.collector.waves import wave_metadata
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    cannot_write,
-    flush_folder,
-    replacing_file,
-    state_folder,
-    write_file,
-)
+from privot.core.files import cannot_write, flush_folder, replacing_file, state_folder, write_file
 from privot.randomizer.publishing import in_random_order, write_buckets
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import count, is_counted

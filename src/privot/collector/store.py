@@ -157,8 +157,7 @@ class KnownIds:
     An id may have several digests (all but one forged), and each counts. The table uses open addressing
     with linear probing: the place of an entry is a hash of id and digest, or the next free place. It is
     at most three quarters full, so that 10⁷ reports take 400 MB, and is rebuilt at each start. The hash
-    is keyed by random words of the process, because senders could otherwise choose entries that
-    collide.
+    is keyed by random words of the process, because senders could otherwise choose entries that collide.
 
     **Deleted ids** are in a separate table, hashed by the id alone, and are looked up first, since a
     deleted id is refused with any content. (If the first table were hashed by the id alone, many

@@ -17,10 +17,9 @@ other cell with probability q. So for any function g of the cell
 $$ h(S) = \frac{\sum_{u ∈ S} g(u) − q \sum_u g(u)}{p − q} , \qquad E[h(S) | v] = g(v) . $$
 
 The mean of h over people is therefore an unbiased estimate of the population's mean of g; its covariance
-is that of h over people, divided by their number.
-For mechanisms with a table of probabilities, h uses a left inverse of the table. Answers of one report
-to several questions are independent given the record, so the product of their h is unbiased for the
-product of their g.
+is that of h over people, divided by their number. For mechanisms with a table of probabilities, h uses
+a left inverse of the table. Answers of one report to several questions are independent given the record,
+so the product of their h is unbiased for the product of their g.
 
 Estimates of several sources are averaged, weighted by the number of people over the variance of one
 person's estimate of a share (`source_weight`). The weights are public, so the average is also unbiased.
@@ -34,6 +33,7 @@ References:
     Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation* (2017).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -60,7 +60,7 @@ _CHUNK = 2**22  # values of h that are computed at once
 
 @dataclass(frozen=True, eq=False)
 class SetSource:
-    """Reports that are sets of cells in a product of alphabets."""
+    """Reports that are sets of the K cells of a product of alphabets."""
 
     questions: Questions
     shape: tuple[int, ...]  # sizes of the alphabets
@@ -80,9 +80,10 @@ class SetSource:
 
     @property
     def cell_variance(self) -> float:
-        """Variance of a cell's estimated share by the mechanism alone, for one person."""
+        """Variance that the mechanism adds to a uniform person's h of a cell, averaged over cells."""
         p, q = self.probabilities
-        return q * (1 - q) / (p - q) ** 2
+        cells = self.sets.shape[1]
+        return (p * (1 - p) + (cells - 1) * q * (1 - q)) / (cells * (p - q) ** 2)
 
     def unbiased(self, g: Any, rows: slice) -> Array:
         """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
@@ -101,11 +102,7 @@ class ProductSource:
     counts: Array  # (n,) people who sent each distinct combination of answers
     indicators: tuple[Array, ...]  # (answers, K) unbiased indicators of the code, by question
     answers: NDArray[np.int64]  # (n, questions) rows of each question's indicators
-
-    @property
-    def cell_variance(self) -> float:
-        """Variance of a cell's estimated share by the mechanism alone, for one person."""
-        return float(np.prod([indicator.var() for indicator in self.indicators]))
+    cell_variance: float  # see `SetSource`
 
     def unbiased(self, g: Any, rows: slice) -> Array:
         """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
@@ -215,12 +212,15 @@ def _split_sources(counts: Counts, first: int) -> Iterator[Source]:
         ]
         if parts:
             answers, people = Counted.sum(parts)
+            shape = tuple(indicators[column].shape[1] for column in chosen)
+            mean_square = math.prod(columns[column].form.mean_square for column in chosen)
             yield ProductSource(
                 questions=tuple(first + column for column in chosen),
-                shape=tuple(indicators[column].shape[1] for column in chosen),
+                shape=shape,
                 counts=people.astype(np.float64),
                 indicators=tuple(indicators[column] for column in chosen),
                 answers=answers.astype(np.int64),
+                cell_variance=mean_square - 1 / math.prod(shape),  # less that of a cell's indicator
             )
 
 
@@ -315,14 +315,14 @@ def sum_by_code(question: Question, table: Array, axis: int) -> Array:
     return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
 
 
-def source_weight(source: Source, size: float) -> float:
+def source_weight(source: Source, size: int) -> float:
     """Return the weight of a source for a table of `size` cells.
 
     It is the number of people over the variance of one person's estimate of a cell's share. A cell of
     the table consists of `cells / size` cells of the source, each with the variance of the mechanism;
     drawing the person adds about 1/size, the variance of an indicator with mean 1/size.
     """
-    cells = float(np.prod(source.shape))
+    cells = math.prod(source.shape)
     return float(source.counts.sum() / (source.cell_variance * cells / size + 1 / size))
 
 

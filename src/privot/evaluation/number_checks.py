@@ -10,8 +10,9 @@ alphabet, intervals also cover an even distribution within bins; an interval may
 nearly all numbers and they follow neither distribution.
 
 The interval of a **quantile** of level τ contains all t at which the interval of P(x ≤ t) contains τ.
-The **mean** of the numbers that are not missing is a ratio of two means; so is a **correlation**, of
-standardized numbers. Their variances follow from the covariances by the delta method.
+The **mean** of the numbers that are not missing is a ratio of two means; so are P(x ≤ t), and a
+**correlation**, of standardized numbers. Variances follow by the delta method; that of R = P(x ≤ t) is
+the variance of the mean of 1[x ≤ t] − R 1[x is a number], over the squared share of numbers.
 
 **Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
 under the model's distribution within bins and under an even one, δ standard errors apart. An interval
@@ -51,6 +52,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles that are checked
 _MAX_THRESHOLDS = 201  # most thresholds at which a distribution function is estimated
 _MIN_RECORDS = 20  # fewest sampled records of a cell from which its mean product is computed
 _MIN_VARIANCE = 0.05  # least estimated variance, relative to the model's; estimates may be negative
+_TINY = 1e-9  # least share or standard error to divide by, and tolerance of levels
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,12 @@ class NumberSample:
         return np.isfinite(self.centers).astype(np.float64)
 
     def by_code(self, f: Callable[[Array], Array]) -> Array:
-        """Return the mean of f (K, G) for each code; f of its center if the code was not sampled."""
+        """Return means (K, G) of G functions by code; f maps numbers (n,) to their values (n, G)."""
         present = ~np.isnan(self.values)
         codes, size = self.codes[present], len(self.centers)
         sums = [np.bincount(codes, values, size) for values in f(self.values[present]).T]
         counts = np.bincount(codes, minlength=size).astype(np.float64)
-        return self._means(np.stack(sums, axis=1), counts, f)
+        return self._means_or_center(np.stack(sums, axis=1), counts, f)
 
     def below(self, thresholds: Array) -> Array:
         """Return, for each code, the share (K, G) of numbers ≤ each of G increasing thresholds."""
@@ -102,10 +104,12 @@ class NumberSample:
         cells = codes * (len(thresholds) + 1) + np.searchsorted(thresholds, self.values[present])
         counts = np.bincount(cells, minlength=size * (len(thresholds) + 1)).astype(np.float64)
         sums = counts.reshape(size, -1).cumsum(axis=1)
-        return self._means(sums[:, :-1], sums[:, -1], lambda x: 1.0 * (x[:, None] <= thresholds))
+        sums, totals = sums[:, :-1], sums[:, -1]
+        return self._means_or_center(sums, totals, lambda x: 1.0 * (x[:, None] <= thresholds))
 
-    def _means(self, sums: Array, counts: Array, f: Callable[[Array], Any]) -> Array:
-        is_number = np.isfinite(self.centers)
+    def _means_or_center(self, sums: Array, counts: Array, f: Callable[[Array], Any]) -> Array:
+        """Return means by code: f of the center where nothing was sampled, 0 for missing values."""
+        is_number = self.has_number > 0
         out = np.zeros(sums.shape)
         out[is_number] = f(self.centers[is_number])
         sampled = is_number & (counts > 0)
@@ -151,7 +155,7 @@ def _quantiles(reports: CodeReports, shapes: Sequence[ByQuestion]) -> Iterator[V
         *(_cumulative(reports, shape, thresholds) for shape in shapes), strict=True
     )
     low, high, error = np.min(curves, axis=0), np.max(curves, axis=0), np.max(errors, axis=0)
-    margin = error * _critical_value((high - low) / np.maximum(error, 1e-9))
+    margin = error * _critical_value((high - low) / np.maximum(error, _TINY))
     for level in LEVELS:
         model = float(np.quantile(numbers[0], level, method="inverted_cdf"))
         # The upper end of P(x ≤ t) reaches the level first, so it gives the lower end of the quantile.
@@ -181,12 +185,13 @@ def _cumulative(
     reports: CodeReports, samples: ByQuestion, thresholds: Array
 ) -> tuple[Array, Array]:
     """Return the estimated shares of numbers ≤ each threshold (G,), and standard errors (G,)."""
-    shares = _estimate_by_code(
-        reports, samples, lambda sample: sample.below(thresholds), full=False
-    )
-    present = max(float(shares.mean[-1]), 1e-9)
+    shares = _estimate_by_code(reports, samples, lambda s: s.below(thresholds), full=False)
+    present = max(float(shares.mean[-1]), _TINY)
     curve: Array = np.maximum.accumulate(shares.mean[:-1] / present)
-    return curve, np.sqrt(np.clip(shares.variance[:-1], 0, None)) / present
+    residuals = _estimate_by_code(
+        reports, samples, lambda s: s.below(thresholds) - curve * s.has_number[:, None], full=False
+    )
+    return curve, np.sqrt(np.clip(residuals.variance[:-1], 0, None)) / present
 
 
 def _critical_value(distance: Array) -> Array:
@@ -201,7 +206,7 @@ def _critical_value(distance: Array) -> Array:
 
 def _first_reach(thresholds: Array, curve: Array, level: float, jumps: NDArray[np.bool_]) -> float:
     """Return the threshold at which a curve first reaches a level, interpolated except at jumps."""
-    reached = curve >= level - 1e-9
+    reached = curve >= level - _TINY
     if not reached.any():
         return float(thresholds[-1])
     index = int(reached.argmax())
@@ -250,7 +255,7 @@ def _standardized(
         return np.stack([standard, standard * standard], axis=1)
 
     def variance_of(sums: Array) -> float:
-        mean, mean_square = sums[:2] / max(sums[2], 1e-9)
+        mean, mean_square = sums[:2] / max(sums[2], _TINY)
         return float(mean_square - mean * mean)
 
     # Mean and variance are in units of the model's standard deviation.
@@ -298,7 +303,7 @@ def delta_method(
 
 def _ratio(sums: Array) -> float:
     """Return the mean over people with a number, from the mean over all people and their share."""
-    return float(sums[0] / max(sums[1], 1e-9))
+    return float(sums[0] / max(sums[1], _TINY))
 
 
 def _estimate_by_code(

@@ -80,7 +80,7 @@ class Network:
     kind: ClassVar[str] = "mlp"
     weights: tuple[Floats, ...]
     biases: tuple[Floats, ...]
-    bound: float | None = None
+    bound: float | None = None  # limit β > 0 of the output's absolute value
 
     def __call__(self, features: Floats) -> Floats:
         """Return the log odds (n,) of features (n, k)."""
@@ -134,7 +134,7 @@ class NetworkSettings:
 def fit_network(
     positives: Floats, draw: Draw, settings: NetworkSettings, seed: int, bound: float | None = None
 ) -> Network:
-    """Train a network by PyTorch: see `privot.integral.networks.train_network`."""
+    """Train a network on features `positives` (n, k): see `privot.integral.networks.train_network`."""
     train = load_object("privot.integral.networks:train_network", "estimator 'mlp'")
     network: Network = train(positives, draw, settings, seed, bound)
     return network
@@ -182,8 +182,8 @@ def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
     problem = _SplineProblem(basis, masses, form)
     penalty = problem.cross_validate(counts) if len(records) >= _MIN_RECORDS else 1.0
     shares = counts.sum(axis=0) / len(records)
-    beta = problem.minimize(shares, penalty, np.zeros(len(splines)))
-    return SplineRatio(marginal, np.clip(basis @ beta, -_MAX_RATIO, _MAX_RATIO))
+    theta = problem.minimize(shares, penalty, np.zeros(len(splines)))
+    return SplineRatio(marginal, np.clip(basis @ theta, -_MAX_RATIO, _MAX_RATIO))
 
 
 def _middles(axis: Axis) -> Floats:
@@ -217,7 +217,7 @@ def _extrapolate(spline: BSpline, z: Floats, low: float, high: float) -> Floats:
 
 
 def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
-    """Return R with ∫ (g‴)² = βᵀ R β for g = Σ β_i spline_i; g‴ is constant between knots."""
+    """Return R with ∫ (g‴)² = θᵀ R θ for g = Σ θ_i spline_i; g‴ is constant between knots."""
     spans = np.unique(knots)
     middles, lengths = (spans[:-1] + spans[1:]) / 2, np.diff(spans)
     third = np.stack([spline.derivative(3)(middles) for spline in splines], axis=1)
@@ -226,9 +226,9 @@ def _roughness(splines: list[BSpline], knots: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _SplineProblem:
-    """Penalized likelihood as a function of a spline's coefficients β (size,)."""
+    """Penalized likelihood as a function of a spline's coefficients θ (size,)."""
 
-    basis: Floats  # values of the basis splines at the cells' middles (cells, size); g = basis β
+    basis: Floats  # values of the basis splines at the cells' middles (cells, size); g = basis θ
     masses: Floats  # probabilities of the cells under the reference (cells,)
     roughness: Floats  # quadratic form of ∫ (g‴)² (size, size)
 
@@ -237,32 +237,32 @@ class _SplineProblem:
         losses = np.zeros(len(_PENALTIES))
         for held_out in counts:
             training = counts.sum(axis=0) - held_out
-            beta = np.zeros(self.basis.shape[1])
+            theta = np.zeros(self.basis.shape[1])
             for i, penalty in enumerate(_PENALTIES):
-                beta = self.minimize(training / training.sum(), penalty, beta)
-                losses[i] += self._loss(beta, held_out)
+                theta = self.minimize(training / training.sum(), penalty, theta)
+                losses[i] += self._loss(theta, held_out)
         return float(_PENALTIES[np.argmin(losses)])
 
-    def _loss(self, beta: Floats, counts: Floats) -> float:
+    def _loss(self, theta: Floats, counts: Floats) -> float:
         """Return the negative log-likelihood of counts of records, or of shares, by cell."""
-        g = self.basis @ beta
+        g = self.basis @ theta
         top = g.max()
         return float(counts.sum() * (np.log(self.masses @ np.exp(g - top)) + top) - counts @ g)
 
-    def minimize(self, shares: Floats, penalty: float, beta: Floats) -> Floats:
-        """Minimize the convex loss of shares of records (cells,) from β, by damped Newton steps."""
-        form = penalty * self.roughness + _RIDGE * np.eye(len(beta))
+    def minimize(self, shares: Floats, penalty: float, theta: Floats) -> Floats:
+        """Minimize the convex loss of shares of records (cells,) from θ, by damped Newton steps."""
+        form = penalty * self.roughness + _RIDGE * np.eye(len(theta))
 
         def loss_at(at: Floats) -> float:
             return self._loss(at, shares) + 0.5 * float(at @ form @ at)
 
-        loss = loss_at(beta)
+        loss = loss_at(theta)
         for _ in range(50):
-            g = self.basis @ beta
+            g = self.basis @ theta
             p = self.masses * np.exp(g - g.max())
             p /= p.sum()
             mean = self.basis.T @ p
-            gradient = mean - self.basis.T @ shares + form @ beta
+            gradient = mean - self.basis.T @ shares + form @ theta
             hessian = (self.basis.T * p) @ self.basis - np.outer(mean, mean) + form
             try:
                 step = cho_solve(cho_factor(hessian), gradient)
@@ -271,14 +271,14 @@ class _SplineProblem:
             decrease, length = float(gradient @ step), 1.0
             if decrease < 1e-10:
                 break
-            new_loss = loss_at(beta - step)
+            new_loss = loss_at(theta - step)
             while new_loss > loss - 0.1 * length * decrease and length > 1e-6:
                 length /= 2
-                new_loss = loss_at(beta - length * step)
+                new_loss = loss_at(theta - length * step)
             if length <= 1e-6:
                 break
-            beta, loss = beta - length * step, new_loss
-        return beta
+            theta, loss = theta - length * step, new_loss
+        return theta
 
 
 @dataclass(frozen=True, repr=False)

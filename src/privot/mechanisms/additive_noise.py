@@ -11,12 +11,12 @@ rounding cannot leave the domain (`domain.on_grid`).
 **The grid** is public and so fine that rounding hardly changes the utility: one step is $2^{−20}$ to
 $2^{−19}$ of the noise. The likelihood is the exact probability of the integers.
 
-**Possible reports.** In the mechanism's norm (ℓ1 for Laplace noise, else ℓ2), the noise vector is longer
-than r(d) with probability below $2^{−64}$. Let $x_0$ be the domain's point nearest to its center. The
-distance of a record from $x_0$ is at most D = Δ, or D = Δ/2 if the domain is symmetric. So a report
-farther than D + r(d) from $x_0$ counts as impossible. Any other report changes a log-likelihood ratio by
-at most Δ/b under Laplace noise, and by at most $Δ (2D + r(d))/σ^2$ under Gaussian noise, where the ratio
-is linear in the report.
+**Possible reports.** In the mechanism's norm (ℓ1 for Laplace noise, else ℓ2), noise and rounding
+together are longer than r(d) with probability below $2^{−64}$. Let $x_0$ be the domain's point nearest
+to its center. A record's distance from $x_0$ is at most D = Δ, or D = Δ/2 if the domain is symmetric. So
+a report farther than D + r(d) from $x_0$ counts as impossible. Any other changes a log-likelihood ratio
+by at most Δ/b under Laplace noise of scale b, and $Δ (2D + r(d))/σ^2$ under Gaussian noise, where the
+ratio is linear in the report.
 
 **Records** must be projected into their domain, in unit coordinates. Nothing is clamped here; numbers
 that are not finite are refused. A refusal reveals that the record was invalid, so it must happen on the
@@ -56,7 +56,7 @@ def choose_grid(noise: float) -> float:
 
 
 def rounded_sensitivity(domain: Domain | None, norm: int, grid: float) -> float:
-    """Return the largest ℓ_norm distance of two rounded records in unit coordinates, rounded up."""
+    """Return the ℓ_norm sensitivity in unit coordinates, rounded up; PrivotError if `domain` is None."""
     if domain is None:
         raise PrivotError("domain is None: give the domain, whose diameter is the sensitivity")
     unit = domain.unit
@@ -116,9 +116,7 @@ class AdditiveNoise(Mechanism):
     def possible(self, y: Array, domain: Domain | None = None) -> NDArray[np.bool_]:
         """See `Mechanism`: the reports within D + r(d) of $x_0$ (see the module)."""
         if domain is None:
-            raise PrivotError(
-                "domain is None: give the domain, on which the possible reports depend"
-            )
+            raise PrivotError("domain is None: give the domain, on which possible reports depend")
         farthest = domain.unit.diameter(self.norm) / (2 if domain.symmetric else 1)
         reach = self._reach(np.shape(y)[-1])
         with np.errstate(all="ignore"):  # some reports may not be finite
@@ -237,8 +235,11 @@ class NullableNoise(Mechanism, kind="nullable"):
     flagged as missing must not be dropped.
 
     Arguments:
-        value: Noise of the point.
+        value: Laplace noise of the point.
         flag: Randomized response of the flag: 0 is present, 1 is missing.
+
+    Raises:
+        PrivotError: if the noise is of another kind, or the response not of two categories.
 
     Examples:
         >>> from privot.mechanisms import Laplace

@@ -114,6 +114,7 @@ class CodeForm(Form):
     """Base of forms that are fitted by a distribution over codes; see the module for A and r."""
 
     ratio: float  # largest likelihood ratio r
+    mean_square: float  # of `indicators`, over codes and over reports of uniform records
 
     learns_codes = True
 
@@ -164,6 +165,10 @@ class SupportForm(CodeForm):
         p, q = self.probabilities
         contained: Array = self.shares(answers).toarray()
         return (contained - q) / (p - q)
+
+    @property
+    def mean_square(self) -> float:  # type: ignore[override]  # computed; the same for all sets
+        return float(np.mean(self.indicators(np.arange(self.size, dtype=np.int32)[None]) ** 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,6 +224,11 @@ class TableForm(CodeForm):
         weights = 1 / np.sqrt(self.likelihood.mean(axis=1, keepdims=True))
         inverse: Array = np.linalg.pinv(self.likelihood * weights) * weights.T
         return inverse[:, answers[:, 0]].T
+
+    @property
+    def mean_square(self) -> float:  # type: ignore[override]  # computed, of a frozen form
+        squares = self.indicators(np.arange(len(self.likelihood), dtype=np.int32)[:, None]) ** 2
+        return float((self.likelihood.mean(axis=1) @ squares).mean())
 
 
 @dataclass(frozen=True)

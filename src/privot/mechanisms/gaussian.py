@@ -106,8 +106,8 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         True
     """
 
-    stddev: float
-    grid: float
+    stddev: float  # σ > 0, at most 2^40 steps of the grid
+    grid: float  # step g, a power of two from 2^−40 to 1; other values are refused
 
     pure = among_auto = False  # see `Mechanism`
     shares_delta, norm = True, 2
@@ -122,7 +122,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
 
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float, delta: float) -> Self:
-        """Return the noise of least σ that is (ε, δ)-private on `domain`, with the grid's rounding."""
+        """Return the noise of least σ that is (ε, δ)-private on `domain` after rounding; 0 ≤ ε ≤ 1e6."""
         stddev = calibrate_gaussian(domain.unit.diameter(2), epsilon, delta)
         grid = choose_grid(stddev)
         # The stddev is proportional to the sensitivity, which rounding to the grid enlarges.
@@ -176,6 +176,8 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
     @property
     def variance(self) -> float:
         r"""Variance $g^2 (t^2 + 1/12 + Σ_{m≥1} (−1)^m e^{−2π^2 m^2 t^2} (4 t^2 + 1/(π m)^2))$."""
+        # By the Fourier series of the rounding error e = Σ_m (−1)^m sin(2πmX)/(πm) of X = tZ, the terms
+        # of the sum are those of 2E[Xe] and E[e²].
         t = self.ratio
         series = sum(
             (-1) ** m * math.exp(-2 * (math.pi * m * t) ** 2) * (4 * t**2 + 1 / (math.pi * m) ** 2)

@@ -19,11 +19,10 @@ dominates. Products of dominating pairs dominate any adaptive composition of the
 record, or (Q, R) if the second does. So the two are composed separately, and the larger result holds.
 
 **Without replacement, `replace_one`.** The outputs are $(1−q)M_0 + qM_1$ and $(1−q)M_0 + qM_1'$. In
-$M_0$ record i is not drawn; in $M_1$ and $M_1'$ it is drawn, and is x or x′. For α ≥ 1 put
-$α' = 1 + (α−1)/q$ and $β = α/α'$. Any two of $M_0, M_1, M_1'$ are mixtures, over the same coins, of
-outputs that differ in one row (rows are in random order, and $M_0$ has another record in the row of
-record i). So advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2), then joint convexity,
-give
+$M_0$ record i is not drawn; in $M_1$ and $M_1'$ it is drawn, and is x or x′. For α ≥ 1 put $α' = 1 +
+(α−1)/q$ and $β = α/α'$. Any two of $M_0, M_1, M_1'$ are mixtures, over the same coins, of outputs that
+differ in one row (rows are in random order, and $M_0$ has another record in the row of record i). So
+advanced joint convexity (Balle, Barthe, Gaboardi 2018, Theorem 2), then joint convexity, give
 
 $$ H_α = q H_{α'}(M_1 ‖ (1−β) M_0 + β M_1')
    ≤ q (1−β) H_{α'}(M_1 ‖ M_0) + q β H_{α'}(M_1 ‖ M_1') $$

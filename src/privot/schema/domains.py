@@ -6,7 +6,7 @@ sensitivity of reporting a record is the diameter
 $$ Δ_p = \sup_{x, x' ∈ 𝒳} ‖x − x'‖_p , $$
 
 not the radius: a ball of radius $r$ has diameter $2r$. (The 2023 version of the paper below uses the
-radius, so that its ε are at least twice as large as printed.)
+radius, so its true ε are at least twice the printed ones.)
 
 Every domain has *unit coordinates*, $u = (x − c) / s$, in which mechanisms add noise of one scale for
 all coordinates. The center c and the scale s are functions of the public declaration alone. For a box,
@@ -15,6 +15,7 @@ s is half of each side, so that noise is proportional to each side; the unit bal
 References:
     Reshetova, Chen, Özgür, *Training generative models from privatized data via entropic optimal
     transport* (2024), section 5, for ℓ1 and ℓ2 balls.
+    Duchi et al., *Efficient projections onto the ℓ1-ball for learning in high dimensions* (2008).
 """
 
 import math
@@ -34,7 +35,7 @@ from privot.privacy.rounding import round_up, sum_up
 Array = NDArray[np.float64]
 
 # Lengths within these limits can be squared and divided without overflow or underflow.
-SMALLEST, LARGEST = 1e-100, 1e100
+_SMALLEST, _LARGEST = 1e-100, 1e100
 # A box with a smaller ratio of width to largest bound has too few floats between its bounds.
 _NARROW = 2.0**-30
 # Points outside a ball are projected to this share of its radius, so that rounding never leaves it.
@@ -146,7 +147,7 @@ class Box:
                     "give two finite numbers, the smaller first"
                 )
             largest = max(abs(low), abs(high))
-            if largest > LARGEST or high - low < max(SMALLEST, _NARROW * largest):
+            if largest > _LARGEST or high - low < max(_SMALLEST, _NARROW * largest):
                 raise PrivotError(
                     f"bounds [{low}, {high}] are too far out or too close together for floating "
                     "point: count from another origin, or in another unit"
@@ -210,10 +211,10 @@ class _Ball:
     non_negative: bool = False
 
     def __post_init__(self) -> None:
-        if not SMALLEST <= self.radius <= LARGEST:
+        if not _SMALLEST <= self.radius <= _LARGEST:
             raise PrivotError(
-                f"radius {self.radius} is not positive, or not between {SMALLEST:g} and "
-                f"{LARGEST:g}: give a radius > 0, in another unit if need be"
+                f"radius {self.radius} is not positive, or not between {_SMALLEST:g} and "
+                f"{_LARGEST:g}: give a radius > 0, in another unit if need be"
             )
         if self.dimension < 1:
             raise PrivotError(f"dimension {self.dimension} is not positive: give a column or more")
@@ -240,6 +241,11 @@ class _Ball:
 @dataclass(frozen=True)
 class L2Ball(_Ball):
     """Euclidean ball ‖x‖₂ ≤ R, or its non-negative part.
+
+    Arguments:
+        dimension: Number d ≥ 1 of coordinates.
+        radius: R, from 1e-100 to 1e100; other radii and dimensions raise PrivotError.
+        non_negative: Whether only points without negative coordinates belong to it.
 
     The ball has diameters Δ₂ = 2R and Δ₁ = 2R√d. The non-negative part (d ≥ 2) has Δ₂ = √2·R, since
     ‖x − x′‖² = ‖x‖² + ‖x′‖² − 2⟨x, x′⟩ ≤ 2R², and Δ₁ = R(√k + √(d−k)) with k = ⌊d/2⌋, between points
@@ -295,7 +301,7 @@ class L2Ball(_Ball):
 
 @dataclass(frozen=True)
 class L1Ball(_Ball):
-    """Ball ‖x‖₁ ≤ R, or its non-negative part.
+    """Ball ‖x‖₁ ≤ R, or its non-negative part; the arguments are those of `L2Ball`.
 
     The ball has diameters Δ₁ = Δ₂ = 2R, between opposite corners. The non-negative part (d ≥ 2) has
     Δ₁ = 2R and Δ₂ = √2·R, between any two corners other than 0.
@@ -396,12 +402,12 @@ class Polyline:
                 f"support has {len(self.corners)} corners of {sorted(lengths)} coordinates: "
                 "give at least two points of the same number of coordinates"
             )
-        if not (np.abs(self._points) <= LARGEST).all():
+        if not (np.abs(self._points) <= _LARGEST).all():
             raise PrivotError(
-                f"support has a corner that is not finite, or beyond {LARGEST:g}: "
+                f"support has a corner that is not finite, or beyond {_LARGEST:g}: "
                 "give coordinates in a larger unit"
             )
-        if not np.ptp(self._points, axis=0).max() >= SMALLEST:
+        if not np.ptp(self._points, axis=0).max() >= _SMALLEST:
             raise PrivotError("support is a single point: give at least two different corners")
 
     @property
@@ -431,10 +437,12 @@ class Polyline:
         return [(self._points[first], self._points[second]) for first, second in pairs]
 
     def project(self, x: Array) -> Array:
-        """Return the points (n, d) of the curve that are nearest in ℓ2 to points (n, d)."""
-        # Clipped, because squares of larger numbers overflow; seen from there, the curve is a point.
-        x = np.clip(x, self.center - _FAR * self.scale, self.center + _FAR * self.scale)
-        return self._nearest(x)[0]
+        """Return the points (n, d) of the curve nearest in ℓ2 to points (n, d), clipped to ±1e100."""
+        # Far points, whose squares overflow, move towards the center: only their direction decides.
+        offset = (np.clip(x, -_LARGEST, _LARGEST) - self.center) / self.scale
+        shrink = np.abs(offset).max(axis=1, keepdims=True) / _FAR
+        near = self.center + self.scale * (offset / np.maximum(shrink, 1.0))
+        return self._nearest(np.where(shrink > 1, near, x))[0]
 
     def _nearest(self, x: Array) -> tuple[Array, Array]:
         """Return (the nearest points (n, d) of the curve, their arc lengths (n,)) of points (n, d)."""

@@ -290,7 +290,7 @@ _MAX_PLACES, _MAX_LETTERS = 3, 40  # number of places, and length of the example
 
 
 @dataclass
-class Finding:
+class RecordFinding:
     """One kind of problem in one table column (**not private**).
 
     Arguments:
@@ -329,13 +329,13 @@ class RecordCheck:
     """
 
     num_rows: int
-    findings: tuple[Finding, ...]
+    findings: tuple[RecordFinding, ...]
     outside: dict[str, int]
 
 
 def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     """Find all values that the schema does not allow; raise PrivotError for other columns or no rows."""
-    findings: dict[tuple[str, str], Finding] = {}
+    findings: dict[tuple[str, str], RecordFinding] = {}
     outside: Counter[str] = Counter()
     num_rows = 0
     for _, table in records.batches():
@@ -343,7 +343,7 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
         for name, column in schema.columns.items():
             _, problems = column.read(name, table)
             for problem in problems:
-                new = Finding(problem.column, problem.what, problem.remedy)
+                new = RecordFinding(problem.column, problem.what, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.what), new)
                 finding.add(problem, table, num_rows, records)
             if name in schema.points and not problems:

@@ -41,7 +41,7 @@ LENGTH = 16384  # norm of the longest record, in integer steps
 _LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
 _WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
 _CELLS = 4  # cells of the field of local shifts, along a side
-_WIDTH = 2.0  # largest weight of the neighbors' maximum or minimum, for amount 1
+_WIDTH = 2.0  # weight of the neighbors' maximum or minimum per unit of amount, at most 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Classifier(nn.Module):
         self.g = nn.Sequential(*layers, nn.Flatten(), dense)
 
     def features(self, x: Tensor) -> Tensor:
-        """Return features (n, d) of records (n, *shape): rectified, of norm 1 (or 0)."""
+        """Return features (n, d) of records (n, *shape): rectified, of norm 1 (less if nearly 0)."""
         raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
         return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
 
