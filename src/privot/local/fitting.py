@@ -133,10 +133,11 @@ def fit(
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
+    guarantees = []
     for part in releases.parts:
         check_delta(part.randomizer.delta, len(part))
-    # Raises an error if a batch is too small, or if guarantees cannot be compared.
-    weakest(*(part.guarantee for part in releases.parts))
+        guarantees.append(part.guarantee)  # raises an error if a batch is too small
+    weakest(*guarantees)  # raises an error if they cannot be compared
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)
     return model if needed is None or count >= needed else _warn_of_few(model, count, needed)
