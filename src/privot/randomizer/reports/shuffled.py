@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from privot.core.errors import PrivotError
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
-from privot.privacy.rounding import multiply_up
+from privot.privacy.rounding import at_most, multiply_up
 from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
 from privot.schema import Schema
 from privot.schema.promise import Promise
@@ -52,7 +52,7 @@ def require_batch_promised(promise: Promise, law: ReportLaw) -> None:
     people, delta = promise.people or 1, promise.delta
     if shuffled_delta(law, people, promise.epsilon, delta) > delta:
         raise PrivotError(
-            f"the schema promises {promise}, and reports of ε₀ = {law.epsilon0:g} do not keep it: "
+            f"the schema promises {promise}, and reports of ε₀ = {at_most(law.epsilon0)} do not keep it: "
             "calibrate by the schema"
         )
 
