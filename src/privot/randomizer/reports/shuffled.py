@@ -52,8 +52,8 @@ def require_batch_promised(promise: Promise, law: ReportLaw) -> None:
     people, delta = promise.people or 1, promise.delta
     if shuffled_delta(law, people, promise.epsilon, delta) > delta:
         raise PrivotError(
-            f"the schema promises {promise}, and reports of ε₀ = {at_most(law.epsilon0)} do not keep it: "
-            "calibrate by the schema"
+            f"the schema promises {promise}, and reports of ε₀ = {at_most(law.epsilon0)} do not keep "
+            "it: calibrate by the schema"
         )
 
 
