@@ -35,6 +35,17 @@ def test_the_release_is_that_of_the_accepted_reports(opened, tmp_path):
     store.close()
 
 
+def test_a_new_folder_of_releases_may_be_read_as_any_other(opened, tmp_path):
+    """Only the copies beside a release are for the collector's account alone."""
+    store = opened()
+    store.append(*rows(made(3)))
+    seal(store, CAMPAIGN, FolderStorage(tmp_path / "out" / "release"))
+    (tmp_path / "plain").mkdir()
+    modes = {(tmp_path / name).stat().st_mode for name in ("out", "out/release", "plain")}
+    assert len(modes) == 1
+    store.close()
+
+
 def test_later_sealings_add_shards(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(sealing, "_SHARD_ROWS", 40)
     store, reports = opened(), made(250)

@@ -3,12 +3,13 @@
 | exit code | meaning |
 |---|---|
 | 0 | success |
-| 1 | a failure for other reasons than the input; a resumable interruption; or an audit's violation |
+| 1 | failure for other reasons than the input; resumable interruption; refuted audit; bad records |
 | 2 | the input cannot be used |
 | 3 | success, but a verdict has the grade of `--fail-on`, or a worse one |
 | 130 | interruption by Ctrl-C without anything to resume |
 
-With all codes but 0, one line on standard error says why, except if the output's pipe was closed.
+With all codes but 0, one line on standard error says why, except that `privot audit` and `privot schema
+check` print on standard output what they found, and nothing is printed if the output's pipe was closed.
 This module imports hardly anything, so that Ctrl-C during the import of commands prints one line, too.
 """
 

@@ -143,7 +143,7 @@ def status(
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
-    With two servers, whose folders must be in CAMPAIGN, it counts reports of which both have a share.
+    With two servers, it counts reports of which both have a share, if their folders are in CAMPAIGN.
 
     Example: privot campaign status campaign/ --watch 5
 

@@ -299,8 +299,8 @@ def sample_integral(
     output: Path = Option(Path("draws.csv"), "-o", "--output", help="csv, csv.gz, parquet, npz."),
     shortfall: float | None = Option(
         None,
-        help="Total variation, such as 1e-6, that draws may be from exact ones; the time of a draw "
-        "then does not depend on the data.",
+        help="Total variation, such as 1e-6, that draws may be from exact ones; a draw then does the "
+        "same work for any data.",
     ),
     force: Force = False,
 ) -> None:

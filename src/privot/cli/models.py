@@ -131,7 +131,7 @@ def _counts_of(
 
 def fit(
     context: typer.Context,
-    release: list[Path] = Argument(help="Releases or counts; waves in order, or newest last."),
+    release: list[Path] = Argument(help="Releases or counts, newest last; or waves, in order."),
     output: Path = Option(Path("model"), "-o", "--output", help="Folder of the model."),
     device: str = Option("auto", help="auto, cpu or cuda."),
     resume: bool = Option(False, "--resume", help="Continue an interrupted fit."),

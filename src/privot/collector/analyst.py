@@ -24,11 +24,13 @@ reports.
   or with reports of its own in place of all others, it undoes the mixing: ε₀ remains. If it **drops or
   delays** reports, ε is computed from the reports in the batch, and a batch of fewer than the promise's
   people is refused here. **Duplicates** count once, by the id inside the seal.
-- An **analyst** can skip that refusal. An analyst who observes the network of the shuffler or of its
-  batches, or the shuffler's disk, is both parties: waiting reports stand there in order of arrival.
+- An **analyst** can skip that refusal: the shuffler alone prevents small batches. An analyst who
+  observes the network of the shuffler or of its batches, or the shuffler's disk, is both parties:
+  waiting reports stand there in order of arrival.
 - **Waves** of the same people: each has its own store, key and address (`docs/guides/waves.md`).
-- A **client** can send reports of people who do not exist, which count as people in ε. A report with an
-  hour is not counted, because the hour could identify its sender.
+- A **client** can send reports of people who do not exist. They count as people in ε, so the promise's
+  number of people must be reached by honest ones. A report with an hour is not counted, because the
+  hour could identify its sender.
 - Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 

@@ -385,9 +385,7 @@ class Campaign:
         waves = self.format.waves_of(records)
         if until is None:
             return waves < 0
-        last_hour = np.array(
-            [(until - 1) // TIME_STEP]
-        )  # the last one in which the ticket is valid
+        last_hour = np.array([(until - 1) // TIME_STEP])  # in which the ticket is valid
         return np.asarray((waves < 0) | (waves != waves_of_hours(panel, last_hour)))
 
     def refusal(self, place: int, part: bytes) -> RefusedReport:

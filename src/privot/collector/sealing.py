@@ -321,7 +321,9 @@ def _work_folder(storage: ReleaseStorage) -> Iterator[Path]:
         for abandoned in storage.drafts():
             abandoned.unlink()
         shutil.rmtree(storage.work, ignore_errors=True)
-        storage.work.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The state folder is the account's own; a folder of releases may be for others to read.
+        mode = 0o777 if isinstance(storage, FolderStorage) else 0o700
+        storage.work.parent.mkdir(mode, parents=True, exist_ok=True)
         storage.work.mkdir(mode=0o700)
     except OSError as error:
         raise cannot_write(storage.work, error) from None

@@ -246,7 +246,7 @@ def _sheet_cells(sizes: list[list[int]], forms: list[list[int]], views: int) -> 
 
 
 def exp_below(x: Fraction) -> Fraction:
-    """Return a rational number at most e^x, for x ≥ 0; its relative error is 2^−200 for x ≤ 2^16.
+    """Return a rational number at most e^x, for x ≥ 0; its relative error is below 2^−200 for x ≤ 2^16.
 
     >>> exp_below(Fraction(0))
     Fraction(1, 1)

@@ -36,7 +36,7 @@ class Promise:
     Arguments:
         epsilon: ε of one unit's record, > 0.
         where: Trust model: `"local"`, `"shuffled"`, `"aggregated"` or `"central"`.
-        delta: δ; 0 for `"local"` only, and below 1/`people` for the others.
+        delta: δ; it may be 0 for `"local"` alone, and is below 1/`people` for the others.
         people: Least number of records in a batch, for all but `"local"`; smaller ones are not opened.
         floor: Largest ε₀ of one report by itself, at least ε; optional, for `"shuffled"` only.
 
