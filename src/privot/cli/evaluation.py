@@ -37,7 +37,7 @@ def check(
 ) -> None:
     """Grade the uses of a table's model by reports alone: no real record is needed.
 
-    The results are as private as the release: confidence intervals of the population's statistics,
+    The results have the weaker guarantee of model and release: intervals of the population's statistics,
     whether the reports contradict the model, and the errors to expect. A rehearsal (reports of people
     drawn from the model, and a fit to these) takes about half as long as a fit. With --target, the check
     also grades classifiers of that column that are trained on synthetic records.

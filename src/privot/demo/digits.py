@@ -137,7 +137,7 @@ def run_image_demo(
 
 
 def accuracy(schema: Schema, training: pa.Table, held_out: pa.Table) -> float:
-    """Return the accuracy on held-out images of logistic regression on 10 000 images of `training`."""
+    """Return the held-out accuracy of logistic regression on at most 10 000 images of `training`."""
     training = training.take(np.random.default_rng(0).permutation(len(training))[:_SAMPLES])
     x, held_out_x = (unit_pixels(schema, "image", table) for table in (training, held_out))
     labels, truth = (np.array(table["label"].to_pylist()) for table in (training, held_out))

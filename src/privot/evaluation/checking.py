@@ -12,8 +12,9 @@ A check has four parts:
 - findings in words, graded by the limits of `verdicts`.
 
 **Privacy review.** Everything is computed from a release, a model, and random numbers. This is
-post-processing, so the weaker guarantee of both covers whatever is printed, stored or shown.
-No raw record is read; rehearsals simulate people by sampling the model.
+post-processing, so the weaker guarantee of both covers whatever is printed, stored or shown, if nobody
+sent one report for the model and another one for the check: such a person has spent both budgets, which
+cannot be detected here. No raw record is read; rehearsals simulate people by sampling the model.
 
 References:
     Efron, Tibshirani, *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective
@@ -105,7 +106,7 @@ class Check(Summarized):
     """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee, promise: Guarantee of the model's reports and of these, as text and in words.
+        guarantee, promise: The weaker guarantee of model and reports, as text and in words.
         num_reports: Number of reports.
         held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.

@@ -6,7 +6,7 @@ No model is used, and nothing is assumed about the population. Terms of this pac
   have mass points (`Places`);
 - a *question* is a column in one of the alphabets in which a release reports it; its codes are unions of
   atoms;
-- a *cell* is a code of one question, or a pair of codes of two questions;
+- a *cell* is a code of one question, or a combination of codes of the questions of a joint report;
 - a *source* is all reports that answer the same questions.
 
 `CodeReports` orders reports by source, and `estimate` estimates means of functions of the cell.
@@ -53,7 +53,7 @@ from privot.schema.columns.alphabet import Alphabet, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
 
-Questions = tuple[int, ...]  # numbers of one or two questions
+Questions = tuple[int, ...]  # numbers of questions about different columns
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 _CHUNK = 2**22  # values of h that are computed at once
 

@@ -17,9 +17,10 @@ deleted and not published, so readers of the output learn only that there is non
 parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave parts in
 the order of the records, under a name that is a keyed hash of the raw records and appears in messages;
 without the account's key, nobody can test which records have this hash. Parts and key are readable by
-the owner of the records only, and the parts are deleted when all reports were sent. *Counts* of values
-outside their bounds are exact functions of raw records; they are returned to the caller and not written
-anywhere. Every thread has its own random stream from the operating system.
+the owner of the records only, and the parts are deleted when all reports were sent. Reports that a
+reader loses after that are lost: new ones would spend a second budget. *Counts* of values outside their
+bounds are exact functions of raw records; they are returned to the caller and not written anywhere.
+Every thread has its own random stream from the operating system.
 """
 
 import os

@@ -178,7 +178,7 @@ class Randomizer(Summarized):
 
     @property
     def _worst_law(self) -> ReportLaw:
-        """Overlap of least amplification among all reports of this ε."""
+        """Overlap with the least amplification among all reports of this ε."""
         if self.delta:
             raise PrivotError(
                 f"delta is {self.delta!r}: reports that spend δ are not amplified by shuffling; use "
@@ -201,8 +201,8 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
         """
-        promise = self.schema.promise
-        if promise is None or promise.where != "shuffled":
+        promise = shuffled_promise(self.schema)
+        if promise is None:
             return self.guarantee.times(batches)
         count = (promise.people or 1) if num_reports is None else num_reports
         return shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)

@@ -3,7 +3,7 @@
 Both pages begin with findings in words. A *card* for each column follows: bars of categories, or a
 histogram and a few statistics of numbers. Then come the heat map of all pairs and some synthetic rows.
 The evaluation shows shares and quantiles of real records, and is **not private**; the check is computed
-from the release, and is as private as the release.
+from reports and a model of reports, and has the guarantee that it states.
 """
 
 from collections.abc import Iterator, Mapping
@@ -274,7 +274,7 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
-    """Write a check by reports alone as an HTML page, which is as private as the reports.
+    """Write a check by reports alone as an HTML page, which has the guarantee of the check.
 
     Arguments:
         check: Result of [`check`][privot.evaluation.checking.check].

@@ -22,9 +22,10 @@ waves are (ε_k, δ)-private with k = ⌈T/w⌉. Adjacency is `replace_one`, of 
 
 *Proof.* As above, one of w consecutive batches contains a report of the person, and at most k of T do,
 whatever the values are. Other people's values and the number of reports may depend on earlier batches.
-Given those, a batch is a function of x_t and fresh randomness, and its divergence between x_t and x′_t
-is at most that of a batch of n, since more reports only lower it. A batch without the person has the
-same distribution for both sequences. Adaptive composition of k dominated batches gives the claim. ∎
+Given earlier batches, a batch is a function of x_t and fresh randomness, and its divergence between x_t
+and x′_t is at most that of a batch of n, since more reports only lower it. A batch without the person
+has the same distribution for both sequences. Adaptive composition of k dominated batches gives the
+claim. ∎
 
 The theorem requires that n and T are fixed before the first batch is opened, that each batch is shuffled
 separately, as a whole, and opened once, and that no report is in two batches, where its report id would
@@ -69,7 +70,7 @@ class Panel:
         window: Number w of consecutive waves in which a person reports once.
         start: Beginning of wave 0, in seconds since 1970.
         length: Duration of a wave, in seconds.
-        seed: Public key of the hash that determines the slots, any text.
+        seed: Public seed of the hash that determines the slots, any text.
         waves: Number T of waves; None for a panel without end.
 
     >>> panel = Panel("commute", window=4, start=0, length=604_800, seed="2026", waves=12)
@@ -171,7 +172,8 @@ class Panel:
 class PanelGuarantee:
     """Guarantee of a rotating panel: of any w consecutive waves, and of all T.
 
-    The module's docstring has adjacency and proofs. No record is read.
+    **Adjacency**: one person's whole sequence of values is replaced; people, and when they report, are
+    public. The module's docstring has the proofs. No record is read.
 
     Arguments:
         report: Guarantee of any w consecutive waves: of one local report, or of the smallest batch.

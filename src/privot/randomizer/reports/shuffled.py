@@ -7,7 +7,7 @@ a *floor*: the largest ε₀ of one report.
 several batches, in the unit's record in each. The analyst sees the set of accepted reports, in random
 order and without senders. ε is computed from the number of *accepted* reports, so it is larger if
 reports are dropped or delayed. Batches with fewer reports than the promise's number of people are
-refused. It counts honest people: other reports give no protection. All inputs are public numbers.
+refused. That number is of honest people: other reports give no protection. All inputs are public.
 """
 
 import math
