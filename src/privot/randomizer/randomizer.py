@@ -201,8 +201,8 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: if there are fewer shuffled reports than the promise's number of people.
         """
-        promise = shuffled_promise(self.schema)
-        if promise is None:
+        promise = self.schema.promise
+        if promise is None or promise.where != "shuffled":
             return self.guarantee.times(batches)
         count = (promise.people or 1) if num_reports is None else num_reports
         return shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
