@@ -1,5 +1,7 @@
 """Noisy sums of several batches: they add up exactly, their noise as it states, and keep the promise."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -7,6 +9,7 @@ from scipy.stats import chi2
 import privot
 from aggregated.people import COLUMNS, PLACE, encoder, schema, servers, table, whole
 from privot.aggregated import Encoder, SumRelease, count, open_sums
+from privot.aggregated.server import sealed, unsealed
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import ApproximateDP, DistributedDP
@@ -153,7 +156,8 @@ def test_a_file_that_is_damaged_or_promises_less_noise_is_refused(tmp_path):
     path, release = tmp_path / "sums", count(some(200, 0.5), of_curators(columns=FEW))
     release.save(path)
     text = path.read_text()
-    for content in (text[:-9], "", "{}", text.replace(":200}", ":201}")):
+    endless = sealed(unsealed(text) | {"batches": {"a": math.inf}})
+    for content in (text[:-9], "", "{}", text.replace(":200}", ":201}"), endless):
         path.write_text(content)
         with pytest.raises(PrivotError, match="holds no noisy sums"):
             SumRelease.load(path)

@@ -1,5 +1,6 @@
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import comb
@@ -13,6 +14,7 @@ from scipy.optimize import linprog
 from scipy.stats import binom
 
 from privot.core.errors import PrivotError
+from privot.privacy import shuffling
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.shuffling import (
     _binomial_pmf,
@@ -504,6 +506,15 @@ def test_composition_grows_with_batches_falls_with_people_and_is_below_the_sum(l
 def test_of_few_people_the_sum_is_what_holds():
     """Batches that hide nobody compose as local reports do."""
     assert composed_shuffled_epsilon(1.0, 1, 1e-9, batches=7) <= 7.0
+
+
+def test_to_know_more_of_reports_never_makes_the_epsilon_of_all_batches_larger(monkeypatch):
+    """The grid of losses ends where they are negligible by the bound that fills it."""
+    monkeypatch.setattr(shuffling, "_LOSSES", 100)  # coarser, and so quicker
+    law = ReportLaw.of_subsets(1.0, 2, 6)
+    less = replace(law, one_form=False)
+    epsilons = [composed_shuffled_epsilon(each, 40, 1e-3, batches=2) for each in (law, less)]
+    assert 0 < epsilons[0] <= epsilons[1]
 
 
 def test_larger_batches_have_a_smaller_bound_at_every_epsilon():

@@ -134,7 +134,7 @@ class SumRelease(Sums):
             rule = _RULES[fields["where"]].from_json(fields["rule"])
             batches = {str(name): int(number) for name, number in fields["batches"].items()}
             sums = np.frombuffer(base64.b64decode(fields["sums"]), "<i8").astype(np.int64)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise PrivotError(f"{path} holds no noisy sums ({error}): copy it again") from None
         return cls(rule, batches, sums)
 

@@ -244,7 +244,7 @@ class _JointTrial(Trial):
 
 
 class _CandidatesTrial(Trial):
-    """Trial of the candidates report: two records far apart, one outside the domain, a random one."""
+    """Trial of the candidates report: records far apart, one outside the domain, a random one."""
 
     kind = "candidates"
 

@@ -133,7 +133,7 @@ class TiltedDensity:
         normalizer: Public limits of log Z; by default [low, high], which always hold.
 
     Raises:
-        PrivotError: if the limits are no interval, or a draw may take 2^24 proposals or more on average.
+        PrivotError: if the limits are no interval, or a draw may take over 2^24 proposals on average.
 
     Examples:
         >>> from privot.integral.references import StandardNormal

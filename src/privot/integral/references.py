@@ -129,7 +129,7 @@ class Marginal(ABC):
 
 @dataclass(frozen=True)
 class Normal(Marginal):
-    """Normal distribution, optionally truncated to [low, high], which must have a mass of 10^−12.
+    """Normal distribution, optionally truncated to [low, high], of mass 10^−12 or more.
 
     Examples:
         >>> Normal(mean=1.0).log_density(np.array([1.0])).round(4).tolist()

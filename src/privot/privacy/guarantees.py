@@ -53,7 +53,8 @@ for all α > 1 (Bun, Steinke 2016). For every α > 1, D_α ≤ ε(α) implies (�
 times their distance. It suits data of which only the exact place is sensitive. On a domain of ℓ2
 diameter Δ it implies local privacy at εΔ (`to_pure`). Records are rounded to a public grid before the
 noise, which changes their distance by at most a constant; `epsilon_rounding` is the loss due to this
-constant. Reports of one person compose by adding the two numbers for the same unit of distance.
+constant. Reports of one person compose by adding the two numbers for the same unit of distance, and with
+other kinds after `to_pure`.
 
 References:
     Andrés, Bordenabe, Chatzikokolakis, Palamidessi, *Geo-indistinguishability: differential privacy

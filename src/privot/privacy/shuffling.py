@@ -35,12 +35,13 @@ of the record, chooses the form of the report, the laws of forms are averaged.
 record hides person 1 too. The *bound by labels* counts that. Others are given away up to the first
 who reports by ω: g people, with probability (1 − γ)^(g−1) γ, where γ = ∫ω. The m = n − g left give
 
-    δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊.
+    δ(ε) ≤ E (1/m) E[Z₁ + … + Z_m + ξ]₊,
 
-Here Z has the atoms above, but parts (1 − α)a and (1 − β)a of the two large ones, v, have the value
-v/e^ε₀ and e^ε₀ times the probability. The noise ξ = s(E₁ − 1) − t(E₂ − 1), of standard exponential E₁
-and E₂, is in the proof alone, where it makes factors α and β exist that bound Z for all records at once.
-A few hundred people need no noise: all numbers of others with either record are tried.
+plus δ of one report times (1 − γ)^(n−1), the probability that nobody else does. Here Z has the atoms
+above, but parts (1 − α)a and (1 − β)a of the two large ones, v, have the value v/e^ε₀ and e^ε₀ times the
+probability. The noise ξ = s(E₁ − 1) − t(E₂ − 1), of standard exponential E₁ and E₂, is no noise of
+reports: it raises the bound, so that factors α and β exist that bound Z for all records at once. A few
+hundred people need no such noise: all numbers of others with either record are tried.
 
 **Two categories.** If j others hold 1, S ~ Bin(j, 1 − p) + Bin(n − 1 − j, p) of their reports are ones,
 p = 1/(e^ε₀ + 1), and δ(ε) is the maximum over j and s of (1 − p − p e^ε) P(S = s) − (e^ε − 1) P(S < s).
@@ -167,11 +168,11 @@ def composed_shuffled_epsilon(
     if batches == 1:
         return shuffled_epsilon(law, num_people, delta).epsilon
     negligible = delta * _INFINITE_SHARE / batches
-    highest = shuffled_epsilon(law, num_people, negligible).epsilon
-    if highest == 0:
-        return 0.0
     # At so many ε, the bound of few people takes too long.
     quick = law if law.third is None else replace(law, one_form=False)
+    highest = shuffled_epsilon(quick, num_people, negligible).epsilon
+    if highest == 0:
+        return 0.0
     loss = _batch_loss(quick, num_people, highest, negligible)
     share = shuffled_epsilon(law, num_people, delta / batches).epsilon
     return min(composed_epsilon(loss, batches, delta), multiply_up(share, batches))
@@ -321,7 +322,7 @@ def _labeled_delta(law: ReportLaw, num_people: int, epsilon: float) -> float:
     nodes, weights = (_NODES + 1) / 2, _WEIGHTS * (1 - _NODES) / 4
 
     def tent(top: float, rate: Array) -> Array:
-        """Return ∫ ((z − t)₊ − (z − e^ε₀ t)₊) e^(−rate t) dt over t > 0 for z = `top`."""
+        """Return ∫ ((z − x)₊ − (z − e^ε₀ x)₊) e^(−rate x) dx over x > 0 for z = `top`."""
         large, small = (z * z * np.exp(-z * rate * nodes) @ weights for z in (top, top / odds))
         return np.asarray(large - odds * small)
 
