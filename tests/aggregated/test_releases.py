@@ -52,6 +52,9 @@ def test_both_files_are_of_the_same_reports_and_encoder(tmp_path):
         lambda text: "{}",
         lambda text: server.sealed({}),
         lambda text: server.sealed(json.loads(text.splitlines()[0]) | {"sums": 3}),
+        lambda text: server.sealed(
+            {"role": "leader", "sums": json.loads(text.splitlines()[0])["sums"]}
+        ),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, damage):

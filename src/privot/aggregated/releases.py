@@ -228,7 +228,7 @@ def _read(path: Path, role: Role) -> dict[str, Any]:
     try:
         fields = unsealed(read_text(path, "sums"))
         fields["sums"] = base64.b64decode(fields["sums"])
-        stated = fields["role"]
+        stated, *_ = (fields[name] for name in ("role", "encoder", "batch", "reports"))
     except (KeyError, TypeError, ValueError) as error:
         raise PrivotError(f"{path} holds no server's sums ({error}): copy it again") from None
     if stated != role:
