@@ -133,6 +133,9 @@ def test_the_key_of_proofs_is_secret_and_needed(proven):
     assert not (proven / "third").exists()
     (proven / "torn").write_text("no key")
     assert "--key torn cannot be read" in refused(proven, made + " --key torn")
+    (proven / "wrong").write_text("ab" * 16)
+    again = refused(proven, "aggregate leader --key wrong")
+    assert "--key wrong: leader has another, and no report is verified by two" in again
     bare = SCHEMA[SCHEMA.index("[columns.color]") :]
     (proven / "bare.toml").write_text(bare)
     calibrate = "calibrate bare.toml --epsilon 1 --proofs -o local.json"

@@ -521,6 +521,8 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if key and key.exists() and _verify_key(key, server.role) != server.verify_key():
+        raise PrivotError(f"--key {key}: {folder} has another, and no report is verified by two")
     if encoder and Encoder.load(encoder).fingerprint != server.encoder.fingerprint:
         raise PrivotError(f"{folder} is of another encoder: give its own, or name another folder")
     return server
