@@ -24,9 +24,9 @@ guarantee by itself. Whoever reports under two ids spends two budgets. In one tr
 noised sum is stored and its shares are deleted. If the process is killed, there is the state before,
 from which nothing was published, or the noised sum, which is published later unchanged. Before its file
 is written, its reports are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a
-folder restored from a copy. An account creates one leader and one helper of an encoder, ever: a second
-could sum the same shares again, or prepare them with a second key, by which the other server could read
-records.
+folder restored from a copy. While it has its state folder, an account creates one leader and one helper
+of an encoder: a second could sum the same shares again, or prepare them with a second key, by which the
+other server could read records.
 
 **With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
 file (`prepare`) to the other, and S has only reports that both verified: each adds what some record
