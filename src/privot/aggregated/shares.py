@@ -109,9 +109,9 @@ class SumRule(Summarized):
             take several rounds of sums.
 
     Examples:
-        >>> columns = {name: {"kind": "boolean"} for name in ("old", "sick")}
         >>> promise = {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000}
-        >>> rule = SumRule.calibrate(Schema.from_dict({"columns": columns, "promise": promise}))
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
+        >>> rule = SumRule.calibrate(schema)
         >>> print(rule.guarantee(1000))
         ε = 1, δ = 1e-06, replace_one, per person
     """
@@ -253,15 +253,13 @@ class Encoder(SumRule):
         campaign: Random public name, so that another campaign of the same schema refuses the shares.
 
     Examples:
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
-        ... })
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
         >>> encoder = Encoder.calibrate(schema)
         >>> print(encoder.guarantee(1000))
         ε = 1, δ = 1e-06 if one of the two servers is honest, else nothing, replace_one, per person
-        >>> [len(share) for share in encoder.encode({"old": True, "sick": False})]
-        [129, 81]
+        >>> [len(share) for share in encoder.encode({"old": True})]
+        [73, 81]
     """
 
     proofs: bool = False

@@ -521,6 +521,8 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if key and key.exists() and _verify_key(key, server.role) != server.verify_key():
+        raise PrivotError(f"--key {key}: {folder} has another, and no report is verified by two")
     if encoder and Encoder.load(encoder).fingerprint != server.encoder.fingerprint:
         raise PrivotError(f"{folder} is of another encoder: give its own, or name another folder")
     return server
@@ -558,8 +560,8 @@ def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
         texts = [path.read_text(encoding="utf-8") for path in files]
         sums = [text for text in texts if text.startswith("{")]
         lists = [text.split() for text in texts if not text.startswith("{")]
-        if not lists:
-            raise ValueError(f"{files[0]} has sums, and no ids")
+        if len(lists) < 2:  # a report that the other server lacks would be opened, and lost
+            raise ValueError(f"{len(lists)} lists of ids, not two")
         ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, digits)) for digits in lists))
         others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
     except (OSError, ValueError, KeyError, TypeError) as error:
