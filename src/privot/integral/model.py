@@ -160,6 +160,11 @@ def fit(
     warn_of_small_epsilon(price)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
+    if space.schema is not None and space.schema.promise is not None:
+        raise PrivotError(
+            f"the schema promises {space.schema.promise}, and draws are a release of their own: leave "
+            "[promise] out, and tell people ε of the draws"
+        )
     raw = space.take(table)
     density = settings.learn(space.encode(raw, settings.seed), space.reference, price)
     plan = DrawPlan(secrets.token_hex(16), draws, density.epsilon, density.delta, space.unit)
