@@ -75,7 +75,7 @@ def require_program(value: object) -> draws.Program:
     """
     program = _object("program", value, "columns", "joint", "split")
     require(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
-    require_whole("time_step", program.get("time_step"), 1, 2**32)
+    require_whole("time_step", program.get("time_step"), 3600, 2**32)  # a report says the hour
     columns = _object("columns", program["columns"])
     unread = require_list("unread", program.get("unread", []), 0)
     require(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
