@@ -160,10 +160,9 @@ def fit(
     warn_of_small_epsilon(price)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
-    if space.schema is not None and space.schema.promise is not None:
+    if space.schema is not None and (promise := space.schema.promise):
         raise PrivotError(
-            f"the schema promises {space.schema.promise}, and draws are a release of their own: leave "
-            "[promise] out, and tell people ε of the draws"
+            f"the schema promises {promise}, and draws are of another promise: leave [promise] out"
         )
     raw = space.take(table)
     density = settings.learn(space.encode(raw, settings.seed), space.reference, price)

@@ -182,15 +182,10 @@ class Window(Mechanism, kind="window"):
         return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
 
     def expected(self, column: Column) -> dict[str, Any]:
-        """Describe the error of an estimate, and the probability `keep` of a report in the window.
-
-        The standard deviation is that of the unbiased estimate; the report itself is much closer.
-        """
+        """Describe an estimate's error; the report itself is in the window with probability `keep`."""
         noise, keep = super().expected(column), self.probabilities[0] * self._grid.window_size
-        near = percent_at_least(self.radius / self.steps, 2)
-        words = (
-            f"within {near} of the range from the truth with probability {percent_at_most(keep)}"
-        )
+        near, sure = percent_at_least(self.radius / self.steps, 2), percent_at_most(keep)
+        words = f"within {near} of the range from the truth with probability {sure}"
         return noise | {"keep": keep, "in_words": f"{words}; {noise['in_words']}"}
 
     def attenuation(self, frequencies: Array) -> Array:

@@ -257,9 +257,8 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 def _problem_of_all(values: pa.ChunkedArray, name: str, wanted: str, remedy: str) -> list[Problem]:
     """Return the problem of all rows without a null, whose type is not what is wanted."""
     kind = str(values.type).partition("<")[0]  # the fields of a struct may be a record's values
-    return _existing_problems(
-        name, (f"holds {kind}, not {wanted}", remedy, _mask(values.is_valid()))
-    )
+    what = f"holds {kind}, not {wanted}"
+    return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
 def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
