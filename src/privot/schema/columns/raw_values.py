@@ -256,8 +256,7 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 def _problem_of_all(values: pa.ChunkedArray, name: str, wanted: str, remedy: str) -> list[Problem]:
     """Return the problem of all rows without a null, whose type is not what is wanted."""
-    kind = str(values.type).partition("<")[0]  # the fields of a struct may be a record's values
-    what = f"holds {kind}, not {wanted}"
+    what = f"holds {str(values.type).partition('<')[0]}, not {wanted}"  # without a struct's fields
     return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
