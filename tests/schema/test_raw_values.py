@@ -68,7 +68,8 @@ def test_what_is_read_is_the_tables_own_only_to_be_read():
         ("sex", ["F", "m"], "row 2: column 'sex' differs from a category by capitals"),
         ("sex", ["F", ""], "row 2: column 'sex' has no value"),
         ("sex", pa.array(["F", None]), "row 2: column 'sex' has no value"),
-        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list<"),
+        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list, not text"),
+        ("weight", [{"a secret": 1}] * 2, "row 1: column 'weight' holds struct, not numbers"),
         ("smokes", ["true", "perhaps"], "row 2: column 'smokes' is none of its 2 categories"),
     ],
 )

@@ -69,8 +69,8 @@ from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
+from privot.mechanisms.samplers import check_ratio
 from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
-from privot.privacy.rounding import at_least
 from privot.schema import Schema
 from privot.schema.promise import Promise
 
@@ -81,7 +81,7 @@ Role = Literal["leader", "helper"]
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
 _CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
-_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40  # so that sums do not wrap around
+_MOST_SUM = 2**62  # so that sums do not wrap around
 
 
 def expand(seed: bytes, length: int) -> Words:
@@ -130,11 +130,7 @@ class SumRule(Summarized):
             raise PrivotError(
                 f"stddev {self.stddev!r} gives {found}, the promise is {self.promise}: calibrate again"
             )
-        if self.stddev > _MOST_STDDEV:
-            raise PrivotError(
-                f"epsilon {self.promise.epsilon!r} takes noise of stddev {at_least(self.stddev)}, too "
-                "large to be drawn exactly: give a larger epsilon"
-            )
+        check_ratio(self.stddev)
         self.require_room(self.people)
 
     @classmethod
@@ -151,7 +147,7 @@ class SumRule(Summarized):
         fitted = one_round_fit(schema, cls.where)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], **more)
+        return cls(schema, plan.stddev(fitted.query), **more)
 
     @property
     def promise(self) -> Promise:

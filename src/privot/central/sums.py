@@ -81,6 +81,7 @@ from scipy.sparse import csr_array
 from privot.core.errors import PrivotError, require_finite
 from privot.core.processes import deferred_interruption
 from privot.mechanisms.gaussian import sample_rounded_gaussian
+from privot.mechanisms.samplers import check_ratio
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.ledger import Countable, Ledger, charge, fingerprint
@@ -223,8 +224,8 @@ class SumPlan:
         return ApproximateDP(epsilon, self.delta, "replace_one", self.unit)
 
     def stddev(self, query: "Query", index: int = 0) -> float:
-        """Return σ = Δ/μ, the standard deviation of the noise on integer sums in round `index`."""
-        return sensitivity(query) / self.ratios[index]
+        """Return σ = Δ/μ, the noise on integer sums in round `index`; refuse one beyond the sampler."""
+        return check_ratio(sensitivity(query) / self.ratios[index])
 
     def released_stddev(self, query: "Query", index: int = 0) -> float:
         """Return the standard deviation that the release of round `index` will state (`NoisySums`)."""
@@ -353,6 +354,7 @@ class SumMechanism:
                 f"radius {query.radius}: give a positive one whose square times {plan.records:,} "
                 "records is below 2^53, so that sums are exact"
             )
+        _ = plan.stddev(query, int(np.argmin(plan.ratios)))  # refused before anything is spent
         sums = noise_free(query, self._exact_sums(query))
         self.enter()
         number = self.ledger.spend()  # from 1; unique, even if other threads use this ledger

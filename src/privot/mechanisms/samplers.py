@@ -255,7 +255,7 @@ def check_ratio(ratio: float) -> float:
     """Return the ratio of noise to grid as a float; raise PrivotError unless it is in (0, 2^40]."""
     if not 0 < ratio <= MAX_RATIO:
         raise PrivotError(
-            f"ratio of noise scale to grid is {ratio}: it must lie in (0, 2^40]; choose a coarser grid"
+            f"noise of {ratio:.4g} steps is not in (0, 2^40]: give a larger epsilon, or a coarser grid"
         )
     return float(ratio)
 

@@ -275,7 +275,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
         return values
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):  # not shown: its message may contain a value
+    except (pa.ArrowException, OverflowError, ValueError):  # its message may contain a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"

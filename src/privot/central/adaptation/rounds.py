@@ -296,6 +296,7 @@ class Adaptation:
         budget = Budget(settings.epsilon, settings.delta, count, settings.unit)
         plan = budget.plan(shares(settings.rounds))
         query = self.sums()
+        _ = plan.stddev(self.products(query, moments, moments), 1)  # the round of most noise
         # The sums of the last round are the release before the last.
         error = plan.released_stddev(query, -2) * query.unit
         noise = error * math.sqrt(len(moments.scale)) / (count / self.classifier.num_classes)

@@ -115,7 +115,7 @@ def read_numbers(
         problems += _existing_problems(name, (what, "give finite numbers only", infinite))
     else:
         numbers = np.full(len(values), np.nan)
-        problems = _problem_of_all(values, name, f"holds {kind}, not numbers", "give numbers only")
+        problems = _problem_of_all(values, name, "numbers", "give numbers only")
     return numbers, problems + missing_values(np.isnan(numbers), nullable, name, problems)
 
 
@@ -129,7 +129,7 @@ def read_times(
         values, problems = _parse_times(_texts(values), name)
     elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
         remedy = "give dates or times, or text as 2024-05-31"
-        problems = _problem_of_all(values, name, f"holds {kind}, not dates", remedy)
+        problems = _problem_of_all(values, name, "dates", remedy)
         values = pa.nulls(len(values))
     times = values.cast(pa.timestamp("us"), safe=False)
     absent = np.asarray(times.is_null())
@@ -141,8 +141,7 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
     try:
         return _texts(values), []
     except pa.ArrowException:
-        what = f"holds {values.type}, not text"
-        problems = _problem_of_all(values, name, what, "give text, as in its categories")
+        problems = _problem_of_all(values, name, "text", "give text, as in its categories")
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
@@ -255,8 +254,9 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
 
 
-def _problem_of_all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
-    """Return a problem that all rows without a null have."""
+def _problem_of_all(values: pa.ChunkedArray, name: str, wanted: str, remedy: str) -> list[Problem]:
+    """Return the problem of all rows without a null, whose type is not what is wanted."""
+    what = f"holds {str(values.type).partition('<')[0]}, not {wanted}"  # without a struct's fields
     return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
