@@ -460,9 +460,10 @@ class Sealer:
                 outcome = self._seal()
             except SealedElsewhere:  # another collector of the campaign seals, as is intended
                 return
-            except (PrivotError, OSError, psycopg.Error) as error:
+            except (PrivotError, OSError, MemoryError, psycopg.Error) as error:
                 # Further lines of a database's error may quote a row.
-                self.log(f"not sealed, and nothing is lost: {str(error).partition(chr(10))[0]}")
+                line = str(error).partition("\n")[0] or "no memory"
+                self.log(f"not sealed, and nothing is lost: {line}")
                 return
         if outcome:
             campaign, counts = self.served.campaign.fingerprint[:16], self.served.metrics.counts()
