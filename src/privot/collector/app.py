@@ -269,15 +269,12 @@ class Collector:
                 if count > limit:
                     message = f"the batch has {count:,} reports: send at most {limit:,} at once"
                     raise WireError("many", message)
-                statuses = await self._store(served, batch, sender)
-                return self._answer(served, batch, statuses)
+                return self._answer(served, batch, await self._store(served, batch, sender))
         except WireError as error:
             status = 413 if error.reason == "many" else 400
             raise RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
-            status, reason, close = next(
-                answer for kind, answer in _UNSTORED.items() if isinstance(error, kind)
-            )
+            status, reason, close = _UNSTORED[type(error)]
             raise RefusedRequest(status, reason, str(error), close=close) from None
         finally:
             served.metrics.answered(time.monotonic() - began)

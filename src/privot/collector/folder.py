@@ -128,22 +128,20 @@ class FolderStore(Store):
 
     def append(self, records: Records) -> Statuses:
         valid, entries = self._format.validate(records)
-        statuses = np.full(len(records), INVALID, np.uint8)
+        statuses, places = np.full(len(records), INVALID, np.uint8), np.empty(0, np.int64)
+        size = max(1, _GROUP_BYTES // self._format.record_bytes)  # number of records in a group
         with self._lock:
-            self._require_open()
             try:
-                statuses[valid], places = self._known.add(entries[valid])
-                new = records[statuses == NEW]
-                size = max(1, _GROUP_BYTES // self._format.record_bytes)  # records in a group
-                groups = [(new[row : row + size].tobytes(),) for row in range(0, len(new), size)]
-                if groups:
-                    with self._transaction() as connection:
-                        connection.executemany("INSERT INTO groups (data) VALUES (?)", groups)
-            except (StoreFull, StoreStopped):
+                # Ids without records would be acknowledged: after any other failure nothing is answered.
+                with self._transaction() as connection:
+                    statuses[valid], places = self._known.add(entries[valid])
+                    new = records[statuses == NEW]
+                    parts = (new[row : row + size] for row in range(0, len(new), size))
+                    groups = [(part.tobytes(),) for part in parts]
+                    connection.executemany("INSERT INTO groups (data) VALUES (?)", groups)
+            except StoreFull:
                 self._known.forget(places)
                 raise
-            except MemoryError as error:  # SQLite's too: ids in memory may have no record
-                raise self._failed(error) from None
             return statuses
 
     def begin_sealing(self, least: int = 1) -> Sealing | None:
@@ -354,7 +352,8 @@ class FolderStore(Store):
             except BaseException as error:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error) and self._serving:
+                # Python has a MemoryError where SQLite has no memory.
+                if isinstance(error, sqlite3.Error | MemoryError) and self._serving:
                     raise self._failed(error) from None
                 raise
 

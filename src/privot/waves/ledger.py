@@ -364,10 +364,7 @@ class DeviceLedger:
                 missing for shuffled reports, or the randomizer's guarantee is neither ε nor (ε, δ).
         """
         if device.shuffled and seal is None:
-            raise PrivotError(
-                "seal is missing, and no shuffler may see an open report: give `seal_report`, with the "
-                "wave's public key"
-            )
+            raise PrivotError("seal is missing, and reports are shuffled: give `seal_report`")
         seconds = time.time() if now is None else now
         wave, promise = panel.wave_at(seconds), _promise_of(device)
         with self.holding() as journal:
