@@ -208,6 +208,8 @@ def delete(
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
     chosen = None if delete_all else ids_of_texts(ids or [])
     folder = CampaignFolder.load(campaign)
+    if folder.analyst_key:
+        raise PrivotError("nobody can tell which sealed report is whose: remove the whole store")
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
     fingerprint = folder.randomizer.fingerprint  # refuses shares, which have no store

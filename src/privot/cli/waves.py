@@ -186,10 +186,8 @@ def report(
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    text = read_text(randomizer, "randomizer")
-    device, seal = Device.from_json(text), None
-    promise = json.loads(text)["schema"].get("promise") or {}
-    if (promise.get("where") == "shuffled") != (analyst_key is not None):
+    device, seal = Device.from_json(read_text(randomizer, "randomizer")), None
+    if device.shuffled != (analyst_key is not None):
         raise PrivotError("--analyst-key is for shuffled reports, and each of those needs it")
     if analyst_key is not None:
         from privot.collector.analyst import seal_report

@@ -269,15 +269,12 @@ class Collector:
                 if count > limit:
                     message = f"the batch has {count:,} reports: send at most {limit:,} at once"
                     raise WireError("many", message)
-                statuses = await self._store(served, batch, sender)
-                return self._answer(served, batch, statuses)
+                return self._answer(served, batch, await self._store(served, batch, sender))
         except WireError as error:
             status = 413 if error.reason == "many" else 400
             raise RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
-            status, reason, close = next(
-                answer for kind, answer in _UNSTORED.items() if isinstance(error, kind)
-            )
+            status, reason, close = _UNSTORED[type(error)]
             raise RefusedRequest(status, reason, str(error), close=close) from None
         finally:
             served.metrics.answered(time.monotonic() - began)
@@ -460,9 +457,10 @@ class Sealer:
                 outcome = self._seal()
             except SealedElsewhere:  # another collector of the campaign seals, as is intended
                 return
-            except (PrivotError, OSError, psycopg.Error) as error:
+            except (PrivotError, OSError, MemoryError, psycopg.Error) as error:
                 # Further lines of a database's error may quote a row.
-                self.log(f"not sealed, and nothing is lost: {str(error).partition(chr(10))[0]}")
+                line = str(error).partition("\n")[0] or "no memory"
+                self.log(f"not sealed, and nothing is lost: {line}")
                 return
         if outcome:
             campaign, counts = self.served.campaign.fingerprint[:16], self.served.metrics.counts()

@@ -128,20 +128,20 @@ class FolderStore(Store):
 
     def append(self, records: Records) -> Statuses:
         valid, entries = self._format.validate(records)
-        statuses = np.full(len(records), INVALID, np.uint8)
+        statuses, places = np.full(len(records), INVALID, np.uint8), np.empty(0, np.int64)
+        size = max(1, _GROUP_BYTES // self._format.record_bytes)  # number of records in a group
         with self._lock:
-            self._require_open()
-            statuses[valid], places = self._known.add(entries[valid])
-            new = records[statuses == NEW]
-            size = max(1, _GROUP_BYTES // self._format.record_bytes)  # number of records in a group
-            groups = [(new[row : row + size].tobytes(),) for row in range(0, len(new), size)]
-            if groups:
-                try:
-                    with self._transaction() as connection:
-                        connection.executemany("INSERT INTO groups (data) VALUES (?)", groups)
-                except (StoreFull, StoreStopped):
-                    self._known.forget(places)
-                    raise
+            try:
+                # Ids without records would be acknowledged: after any other failure nothing is answered.
+                with self._transaction() as connection:
+                    statuses[valid], places = self._known.add(entries[valid])
+                    new = records[statuses == NEW]
+                    parts = (new[row : row + size] for row in range(0, len(new), size))
+                    groups = [(part.tobytes(),) for part in parts]
+                    connection.executemany("INSERT INTO groups (data) VALUES (?)", groups)
+            except StoreFull:
+                self._known.forget(places)
+                raise
             return statuses
 
     def begin_sealing(self, least: int = 1) -> Sealing | None:
@@ -352,7 +352,8 @@ class FolderStore(Store):
             except BaseException as error:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.Error) and self._serving:
+                # Python has a MemoryError where SQLite has no memory.
+                if isinstance(error, sqlite3.Error | MemoryError) and self._serving:
                     raise self._failed(error) from None
                 raise
 
@@ -360,14 +361,14 @@ class FolderStore(Store):
         if self._stopped:
             raise StoreStopped(self._stopped)
 
-    def _failed(self, error: sqlite3.Error) -> StoreFull | StoreStopped:
+    def _failed(self, error: sqlite3.Error | MemoryError) -> StoreFull | StoreStopped:
         if _code(error) == sqlite3.SQLITE_FULL:
             return StoreFull("the collector's disk is full: send it again later")
         self._log(
-            f"{self.folder} cannot be written ({error}): repair the disk, then start again; nothing "
-            "that was acknowledged is lost"
+            f"{self.folder} cannot be written ({str(error) or 'no memory'}): repair that, then start "
+            "again; nothing that was acknowledged is lost"
         )
-        self._stopped = "the collector's disk failed: send it again later"
+        self._stopped = "the collector's disk or memory failed: send it again later"
         return StoreStopped(self._stopped)
 
     def _not_opened(self, error: sqlite3.Error) -> PrivotError:
@@ -384,7 +385,7 @@ class FolderStore(Store):
         return PrivotError(f"{self._path} is damaged, and reports are lost with it: restore it")
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     """Return SQLite's primary result code of an error."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 

@@ -271,6 +271,7 @@ class Device:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
         program: Field `device` of the randomizer.
         promise: Field `guarantee` of the randomizer: the privacy of one report, in plain values.
+        shuffled: Whether the schema promises shuffled reports, of which only sealed ones may be sent.
 
     >>> from privot import Randomizer, Schema
     >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
@@ -282,6 +283,7 @@ class Device:
     fingerprint: bytes
     program: draws.Program
     promise: Mapping[str, Any]
+    shuffled: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -304,7 +306,10 @@ class Device:
                 f"the randomizer's program exceeds the epsilon {epsilon} that it states, so nothing is "
                 "drawn by it: calibrate it again"
             )
-        return cls(fingerprint, program, fields["guarantee"])
+        schema = fields.get("schema")
+        promise = schema.get("promise") if isinstance(schema, dict) else None
+        shuffled = isinstance(promise, dict) and promise.get("where") == "shuffled"
+        return cls(fingerprint, program, fields["guarantee"], shuffled)
 
     def report(
         self, record: Record, *, word: draws.NextWord = draws.system_word, now: float | None = None

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
 from privot.randomizer.reports.counts import grid_form, require_disjoint
+from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
@@ -69,8 +70,7 @@ class ReportedColumn(NamedTuple):
 
     def codings(self, codes: Codes) -> tuple[Coding, ...]:
         """Return the coding in each alphabet, given the atoms' codes (alphabets, a)."""
-        sizes = [alphabet.size for alphabet in self.alphabets]
-        return tuple(map(Coding, codes, sizes))
+        return tuple(map(Coding, codes, [alphabet.size for alphabet in self.alphabets]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,6 +308,8 @@ class Releases:
                 f"estimator {estimator!r} learns from single reports, and counts hold none: give the "
                 "release, or estimator 'auto'"
             )
+        if shuffled_promise(self.schema) is not None:
+            self.newest.require_possible()  # ε is of distinct reports that were mixed together
         return self.newest
 
     @cached_property

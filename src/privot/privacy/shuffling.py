@@ -76,6 +76,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import (
     MOST_STEPS,
+    SMALLEST_DELTA,
     PrivotError,
     require_count,
     require_finite,
@@ -167,15 +168,15 @@ def composed_shuffled_epsilon(
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if batches == 1:
         return shuffled_epsilon(law, num_people, delta).epsilon
-    negligible = delta * _INFINITE_SHARE / batches
+    if (share := delta / batches) < SMALLEST_DELTA:  # which no report by itself spends
+        return multiply_up(law.epsilon0, batches)
+    negligible = max(share * _INFINITE_SHARE, SMALLEST_DELTA)
     # At so many ε, the bound of few people takes too long.
     quick = law if law.third is None else replace(law, one_form=False)
-    highest = shuffled_epsilon(quick, num_people, negligible).epsilon
-    if highest == 0:
+    if (highest := shuffled_epsilon(quick, num_people, negligible).epsilon) == 0:
         return 0.0
-    loss = _batch_loss(quick, num_people, highest, negligible)
-    share = shuffled_epsilon(law, num_people, delta / batches).epsilon
-    return min(composed_epsilon(loss, batches, delta), multiply_up(share, batches))
+    total = composed_epsilon(_batch_loss(quick, num_people, highest, negligible), batches, delta)
+    return min(total, multiply_up(shuffled_epsilon(law, num_people, share).epsilon, batches))
 
 
 def _batch_loss(

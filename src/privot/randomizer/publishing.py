@@ -347,8 +347,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
 def _buckets_of(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
     """Return buckets `first` to `stop` − 1 of a part."""
     with pa.memory_map(str(part)) as source:
-        file = pa.ipc.open_file(source)
-        return [file.get_batch(bucket) for bucket in range(first, stop)]
+        return [pa.ipc.open_file(source).get_batch(bucket) for bucket in range(first, stop)]
 
 
 def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:

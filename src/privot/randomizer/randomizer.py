@@ -107,7 +107,8 @@ class Randomizer(Summarized):
 
         For a promise about shuffled reports, every report gets the largest ε₀, up to the promise's
         floor, for which a batch of the promise's number of people satisfies ε and δ. The computation
-        uses the distribution of these reports (`privot.privacy.shuffling`) and is accurate to 0.1 %.
+        uses the distribution of these reports (`privot.privacy.shuffling`), accurate to 0.1 %. Two calls
+        give one fingerprint; `privot calibrate` gives each survey its own, to refuse others' reports.
 
         Arguments:
             schema: Declaration of the columns, and of the promise if `epsilon` is None.

@@ -360,9 +360,11 @@ class DeviceLedger:
         Raises:
             NotDue: if the person may not report in this wave, or reported fewer than w waves away.
             LimitReached: if the draw would exceed the owner's limit.
-            PrivotError: if the record cannot be used, the campaign had another panel before, or the
-                randomizer's guarantee is neither ε nor (ε, δ).
+            PrivotError: if the record cannot be used, the campaign had another panel before, `seal` is
+                missing for shuffled reports, or the randomizer's guarantee is neither ε nor (ε, δ).
         """
+        if device.shuffled and seal is None:
+            raise PrivotError("seal is missing, and reports are shuffled: give `seal_report`")
         seconds = time.time() if now is None else now
         wave, promise = panel.wave_at(seconds), _promise_of(device)
         with self.holding() as journal:

@@ -301,8 +301,7 @@ class WaveModel(Model):
             PrivotError: for an unknown column, or fewer than three waves.
         """
         self._require_column(column)
-        paths = self.drift.series_of(column, value).paths
-        return change_point_of(column, paths, self.times, seed)
+        return change_point_of(column, self.drift.series_of(column, value).paths, self.times, seed)
 
     def _require_column(self, column: str) -> None:
         if column not in self.schema.table_columns:

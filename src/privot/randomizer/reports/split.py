@@ -228,8 +228,7 @@ class SplitReport:
         if self.mechanism.takes_codes:
             return cast("CodedColumn", self.column).encode_codes(self.name, table)
         column = cast("PointColumn", self.column)
-        units = column.encode_units(self.name, table)
-        return self.mechanism.records(units, column.domain)
+        return self.mechanism.records(column.encode_units(self.name, table), column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
         """Draw reports of the people in the mask `reported` (n,); return columns, null for others."""

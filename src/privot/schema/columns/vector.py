@@ -270,8 +270,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return self._cells.encode(self.encode_units(name, table))
 
     def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
-        points = from_unit(self.domain, self._cells.decode(codes, rng))
-        return self.decode_points(name, points)
+        return self.decode_points(name, from_unit(self.domain, self._cells.decode(codes, rng)))
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
         """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far beyond it."""
