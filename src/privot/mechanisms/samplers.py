@@ -103,7 +103,7 @@ class _Stream(OwnProcess):
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
         self.buffers: defaultdict[Hashable, list[int]] = defaultdict(list)
-        self.belong_here()
+        self.claim()
 
     def fill(self, target: memoryview) -> None:
         """Overwrite `target` (bytes) with key stream."""

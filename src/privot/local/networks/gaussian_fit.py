@@ -268,7 +268,7 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
             rng = np.random.default_rng(settings.seed)
             completion = ImageCompletion.of(law, report.coordinates, rng)
         sampler = GaussianSampler(law, report, completion)
-        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+        return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
 
     with attach_model(learned):
         history = train(

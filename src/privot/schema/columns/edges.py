@@ -46,7 +46,7 @@ def choose_edges(
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
 
     Raises:
-        PrivotError: if there are more bins than integers, or too many.
+        PrivotError: if there are more bins than integers, or than a column may have codes.
     """
     num_integers = int(high) - int(low) + 1
     if bins is None:
@@ -195,7 +195,7 @@ def exact_text(number: float) -> str:
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return the number within `error` of `number` with the fewest digits, as (text, digits)."""
+    """Return the number within `error` of `number` that has the fewest digits, as (text, digits)."""
     if abs(number) <= error:
         return "0", 1
     for digits in range(1, _ALL_DIGITS + 1):
