@@ -101,7 +101,7 @@ def _check_records(
     for finding in result.findings:
         more = ", …" if finding.count > len(finding.places) else ""
         print(
-            f"{finding.column}: {finding.count:,} of {result.num_rows:,} {finding.what}: "
+            f"{finding.column}: {finding.count:,} of {result.num_rows:,} {finding.fault}: "
             f"{finding.remedy} ({', '.join(finding.places)}{more}; the first is {finding.example})"
         )
     for name, moved in result.outside.items():

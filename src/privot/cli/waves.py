@@ -323,7 +323,7 @@ def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | floa
 
     The time of a wave is its first day if all waves begin at midnight, otherwise its number.
     """
-    from privot.local.waves.wave_model import in_words, read_time
+    from privot.local.waves.wave_model import format_time, read_time
 
     panel = sealed.panel
     dated = panel.start % _DAY == panel.length % _DAY == 0
@@ -331,7 +331,7 @@ def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | floa
     new: dict[str | float, list[Path]] = {}
     for wave, shards in sealed.shards.items():
         begin = panel.start + wave * panel.length
-        wave_time = in_words(begin / _DAY, dated) if dated else float(wave)
+        wave_time = format_time(begin / _DAY, dated) if dated else float(wave)
         if begin + panel.length > time.time():
             note(f"wave {wave} has not ended: it is left out")
         elif last is None or read_time(wave_time)[0] > last:
@@ -355,7 +355,7 @@ def _link_release(folder: Path, shards: Sequence[Path]) -> None:
 
 def _times(options: WaveTimes, count: int) -> list[str | float] | None:
     """Return the times of `count` waves by the options; None if no option gives them."""
-    from privot.local.waves.wave_model import in_words, read_time
+    from privot.local.waves.wave_model import format_time, read_time
 
     start, every = options.start, options.every
     if options.times is not None and start is not None:
@@ -372,4 +372,4 @@ def _times(options: WaveTimes, count: int) -> list[str | float] | None:
     if dated and every != int(every):
         raise PrivotError(f"--every {every:g} is no whole number of days: dates have no hours")
     numbers = [first + every * wave for wave in range(count)]
-    return [in_words(number, dated) for number in numbers] if dated else [*numbers]
+    return [format_time(number, dated) for number in numbers] if dated else [*numbers]

@@ -61,7 +61,7 @@ from privot.schema import Schema
 
 _MAX_PLANNED = 4  # largest k that is compared
 _DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
-_WORTH_SAYING = 0.9  # an error below this share of the recommended option's is mentioned
+_NOTABLE = 0.9  # an error below this share of the recommended option's is mentioned
 Codings = Mapping[str, tuple[int, ...]]
 
 
@@ -245,7 +245,7 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
         next_best = _least_error(rivals)
         reason += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
     one_column = min(option.one_way for option in options if option.marginals_only)
-    if one_column < _WORTH_SAYING * best.one_way:
+    if one_column < _NOTABLE * best.one_way:
         reason += "; where marginals are all you want, one column a report has "
         reason += f"{one_column:.3g} instead of {best.one_way:.3g}"
     return reason

@@ -136,7 +136,7 @@ def privatize_records(
     parts = begin_parts(randomizer, path, size, identity, leftover, part_rows, log)
     try:
         num_new, outside = make_parts(randomizer, records, parts, progress)
-        if not parts.done():
+        if not parts.completed():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not identified and isinstance(output, Path):
             require_none_unsent(records, randomizer, leftover)
@@ -175,7 +175,7 @@ def make_parts(
         RefusedRecordsError: for records that cannot be read, or that the schema does not allow.
         PrivotError: if the disk is full, or another run writes the same parts.
     """
-    done = parts.done()
+    done = parts.completed()
     size = min(batch_rows(randomizer), parts.part_rows)
     batches_per_part = parts.part_rows // size
     num_new, num_done, outside = 0, len(done) * parts.part_rows, Counter[str]()

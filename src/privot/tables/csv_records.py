@@ -218,8 +218,8 @@ def _require_text(piece: pa.Table, first: int) -> None:
             raise problem.error(first) from None
         rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
         if rows.any():
-            what, remedy = "has a quote that closes on another line", "correct the quotes"
-            raise Problem(name, what, remedy, rows).error(first)
+            fault, remedy = "has a quote that closes on another line", "correct the quotes"
+            raise Problem(name, fault, remedy, rows).error(first)
 
 
 def _is_utf8(text: bytes) -> bool:

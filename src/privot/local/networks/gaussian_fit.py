@@ -72,10 +72,8 @@ _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports; lim
 _FACTORS = 16  # largest r
 # Limits of the start.
 _MIN_MISSING, _MAX_MISSING = 0.01, 0.9  # share of missing points
-_MIN_SHARE, _MIN_RETAINED = (
-    0.3,
-    0.05,
-)  # shares times C; part of the means' deviations after shrinkage
+_MIN_SHARE = 0.3  # share of a label, times C
+_MIN_RETAINED = 0.05  # part of the means' deviations after shrinkage
 _MIN_WITHIN, _MAX_WITHIN = 0.1, 0.6  # total variance within classes
 _MIN_BETWEEN = 0.1  # part of the means' observed variance that is not noise
 
