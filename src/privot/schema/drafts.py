@@ -20,9 +20,9 @@ from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.columns.numeric import DatetimeColumn
 from privot.schema.schema import Schema
 
-_PUBLIC = "public knowledge, never computed from the data"
-_DATE_BOUNDS = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {_PUBLIC}'
-_NULLABLE = "# nullable = true  # if it may be missing"
+PUBLIC = "public knowledge, never computed from the data"
+DATE_BOUNDS = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
+NULLABLE = "# nullable = true  # if it may be missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -323,21 +323,21 @@ def _draft_column(name: str, column: Mapping[str, Any]) -> DraftColumn:
     """Return the draft of a column that SDV's metadata describes."""
     kind, pattern = column.get("sdtype"), column.get("regex_format")
     if kind == "numerical":
-        bounds = f"# bounds = [0, 100]  # smallest and largest: {_PUBLIC}"
+        bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
         bins = '# bins = 10  # of equal width, or their edges, or "integers"'
         stored = column.get("computer_representation")
         is_integer = isinstance(stored, str) and "int" in stored.lower()
         fields = {"kind": "numeric"} | ({"integer": True} if is_integer else {})
         integer = ["# integer = true  # if only integers occur"] if stored is None else []
-        return DraftColumn(name, fields, [bounds, *integer, bins, _NULLABLE])
+        return DraftColumn(name, fields, [bounds, *integer, bins, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
-        comments = [_categories_comment(column.get("order")), other, _NULLABLE]
+        comments = [_categories_comment(column.get("order")), other, NULLABLE]
         return DraftColumn(name, {"kind": "categorical"}, comments)
     if kind == "datetime":
         return _draft_datetime(name, column.get("datetime_format"))
     if kind == "boolean":
-        return DraftColumn(name, {"kind": "boolean"}, [_NULLABLE])
+        return DraftColumn(name, {"kind": "boolean"}, [NULLABLE])
     if kind == "id" and _can_generate(pattern):
         return DraftColumn(name, {"kind": "identifier", "pattern": str(pattern)})
     why = {
@@ -360,20 +360,20 @@ def _categories_comment(order: object) -> str:
     """Return a comment with the categories that the metadata lists, or with an example."""
     listed = ", ".join(quoted(str(c)) for c in order) if isinstance(order, list) and order else ""
     if not listed:
-        return f'# categories = ["a", "b"]  # all of them: {_PUBLIC}'
-    return f"# categories = [{listed}]  # the metadata's list, if it is {_PUBLIC}"
+        return f'# categories = ["a", "b"]  # all of them: {PUBLIC}'
+    return f"# categories = [{listed}]  # the metadata's list, if it is {PUBLIC}"
 
 
 def _draft_datetime(name: str, date_format: object) -> DraftColumn:
     """Return the draft of a column of dates or times, whose format of strftime may be known."""
-    fields, example = {"kind": "datetime"}, _DATE_BOUNDS
+    fields, example = {"kind": "datetime"}, DATE_BOUNDS
     if isinstance(date_format, str) and _TIME_OF_DAY.search(date_format):
         fields |= {"resolution": "second"}
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
     comments = [example]
     if isinstance(date_format, str) and not date_format.startswith("%Y-%m-%d"):
         comments += [f"# SDV reads {quoted(date_format)}: give dates, or text such as 2024-05-31"]
-    return DraftColumn(name, fields, [*comments, "# bins = 10", _NULLABLE])
+    return DraftColumn(name, fields, [*comments, "# bins = 10", NULLABLE])
 
 
 _SDTYPES = {"number": "numerical", "date": "datetime", "text": "categorical", "truth": "boolean"}
