@@ -68,11 +68,11 @@ def noise(
 
     The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
-    given: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
-    given |= {"scale": scale, "stddev": stddev, "keep": keep}
+    options: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
+    options |= {"scale": scale, "stddev": stddev, "keep": keep}
     require_choice("the mechanism", kind, tuple(_OPTIONS))
     noise_option, required = _OPTIONS[kind]
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and name not in (*required, noise_option):
             raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
         if value is None and name in required:
@@ -97,7 +97,7 @@ def noise(
             "diameter of their domain, not its radius. Noise and diameter are in the same units."
         )
     fields = {"epsilon": solved.epsilon, "unit": unit, noise_option: solved.value, **answer.fields}
-    fields |= {name: given[name] for name in required}
+    fields |= {name: options[name] for name in required}
     answered = noise_option if solved.from_epsilon else "epsilon"
     _print_answer(as_json, answered, fields, [*lines, *answer.lines])
 

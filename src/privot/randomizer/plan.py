@@ -219,10 +219,10 @@ def _mean_errors(errors: Errors, people: int, target: float) -> dict[str, Any]:
     pairs = errors.two_way[np.triu_indices(len(errors.one_way), 1)]
     mean_one_way = float(errors.one_way.mean())
     mean_two_way = float(pairs.mean()) if pairs.size and np.isfinite(pairs).all() else None
-    error, needed = mean_two_way if pairs.size else mean_one_way, None
+    error, people_needed = mean_two_way if pairs.size else mean_one_way, None
     if error is not None and math.isfinite(error):  # decreases like 1/√people
-        needed = math.ceil(people * (error / target) ** 2)
-    return {"one_way": mean_one_way, "two_way": mean_two_way, "people_needed": needed}
+        people_needed = math.ceil(people * (error / target) ** 2)
+    return {"one_way": mean_one_way, "two_way": mean_two_way, "people_needed": people_needed}
 
 
 def _least_error(options: Sequence[ExpectedError]) -> ExpectedError:

@@ -202,14 +202,14 @@ class ClassParameters(nn.Module):
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
         along = (scaled * directions).sum(dim=1)  # hᵀ S h
-        whole = product.diagonal().sum() + variances.sum()  # tr S
-        rho = lengths**2 / (lengths**2 + whole)
+        trace = product.diagonal().sum() + variances.sum()  # tr S
+        rho = lengths**2 / (lengths**2 + trace)
         removed = 2 * rho - rho**2  # 1 − (1 − ρ)²
         # tr S², then tr (P S P)²; for a Gaussian of mean m, Var ‖·‖² = 2 tr (P S P)² + 4 mᵀ P S P m.
         square = (product**2).sum() + 2 * (factors**2).sum(dim=1) @ variances + (variances**2).sum()
         square = square - 2 * removed * (scaled**2).sum(dim=1) + (removed * along) ** 2
         radial = lengths**2 * (1 - rho) ** 2 * along  # mᵀ P S P m
-        return _PointMoments(rho, whole - removed * along, 2 * square + 4 * radial)
+        return _PointMoments(rho, trace - removed * along, 2 * square + 4 * radial)
 
     def _mass(self, variance: Tensor) -> Tensor:
         """Compute $Z_c$ (C,) for squared lengths ‖z'‖² of mean 1 and these variances (C,)."""

@@ -387,16 +387,16 @@ class CountPlan:
         """Return why no device sends each report, or null, and the answers by key if none is refused."""
         if self.points is not None:
             answers, found = self.points.read(table)
-            unsure = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
+            doubtful = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
-            if unsure.size:
-                rest = table.take(pa.array(unsure))
-                reasons_of_rest = self.randomizer.reasons(rest)
+            if doubtful.size:
+                reports = table.take(pa.array(doubtful))
+                doubtful_reasons = self.randomizer.reasons(reports)
                 index = np.full(len(table), -1)
-                index[unsure] = np.arange(unsure.size)
-                reasons = reasons_of_rest.take(pa.array(index, mask=index < 0))
-                if reasons_of_rest.null_count == len(rest):
-                    answers[unsure] = self.points.convert(rest)
+                index[doubtful] = np.arange(doubtful.size)
+                reasons = doubtful_reasons.take(pa.array(index, mask=index < 0))
+                if doubtful_reasons.null_count == len(reports):
+                    answers[doubtful] = self.points.convert(reports)
             return reasons, iter([((0,), answers)])
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):

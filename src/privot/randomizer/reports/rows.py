@@ -382,9 +382,9 @@ class ReportTable:
         ids = (one_array(piece.column(REPORT_ID)) for piece in self.pieces())
         words = np.concatenate([*map(id_words, ids)])
         order = order_of(words)
-        same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        repeated = (words[order[1:]] == words[order[:-1]]).all(axis=1)
         shared = np.zeros(len(words), bool)  # whether another report has the same id
-        shared[order] = np.append(same, False) | np.append(False, same)
+        shared[order] = np.append(repeated, False) | np.append(False, repeated)
         num_read, digests = 0, set()
         for piece in self.pieces():
             rows = np.flatnonzero(shared[num_read : num_read + len(piece)])
@@ -433,10 +433,10 @@ class ReportTable:
                 hashes = streams.setdefault(name, [hashlib.blake2b() for _ in parts])
                 for stream, part in zip(hashes, parts, strict=True):
                     stream.update(part)
-        whole = hashlib.sha256()
+        total = hashlib.sha256()
         for name in sorted(streams):
-            whole.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
-        return whole.hexdigest()
+            total.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
+        return total.hexdigest()
 
     def save(self, path: str | Path, randomizer: str) -> None:
         """Write a file with the randomizer's JSON; if writing fails, an existing file stays."""
@@ -484,8 +484,8 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
     elif pa.types.is_string(column.type):
         texts = column.fill_null("")
         yield pc.binary_length(texts).to_numpy().tobytes()
-        whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-        yield pc.binary_join(whole, "")[0].as_py().encode()
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        yield pc.binary_join(one_list, "")[0].as_py().encode()
     else:
         numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         yield numbers.fill_null(0).to_numpy().tobytes()

@@ -526,10 +526,10 @@ class DatetimeColumn(NumberColumn):
 
     def _write(self, numbers: Array) -> pa.Array:
         absent = np.isnan(numbers)
-        whole = pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
+        integers = pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
         if self.resolution == "day":
-            return whole.cast(pa.int32()).cast(pa.date32())
-        return pc.multiply(whole, self.step_seconds).cast(pa.timestamp("s"))
+            return integers.cast(pa.int32()).cast(pa.date32())
+        return pc.multiply(integers, self.step_seconds).cast(pa.timestamp("s"))
 
     def _make_up(self, numbers: Array) -> pa.Array:
         absent, last = np.isnan(numbers), _LAST_SECOND // self.step_seconds
