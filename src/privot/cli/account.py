@@ -225,14 +225,14 @@ def shuffle(
     lines = [
         f"{people:,} reports of epsilon = {local_text} (pure), shuffled, "
         f"give epsilon = {solved.value_text} at delta = {exactly(delta)} between data "
-        f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
+        f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can give less than "
         f"{at_least(bound.epsilon_lower, 6)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
         f"{at_most(bound.epsilon_closed_form, 6)}.",
     ]
     if composed is not None:
         lines.append(
-            f"In {batches} batches of as many, the same person has epsilon = {at_most(composed, 6)}."
+            f"In {batches} batches of this size, the same person has epsilon = {at_most(composed, 6)}."
         )
     lines.append(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "

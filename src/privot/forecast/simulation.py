@@ -408,7 +408,7 @@ def simulate_campaign(
     coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
     if prior is None and not coded:
         raise PrivotError(
-            "prior is missing: only tables of codes are made up here, give a table or a model of places"
+            "prior is missing: only tables of codes have a default, so give a table or a model of places"
         )
     reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)

@@ -366,7 +366,7 @@ class ReportTable:
             yield words, result
         if shuffled and not increasing:
             raise PrivotError(
-                f"{self.source} is not in the order of ids, as a shuffled batch is: give each by itself"
+                f"{self.source} is not in the order of ids, as a shuffled batch is: give one batch"
             )
         if not increasing and (repeated := self._repeated()) is not None:
             raise self._impossible_error(repeated, "it is there twice")

@@ -15,7 +15,7 @@ Scale = Literal["linear", "log"]
 DEFAULT_BINS = 10
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of the outer bins if there are so many bins
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of each outer bin; fewest bins that have them
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
 _ALL_DIGITS = 17  # number of digits that determine every float
