@@ -270,7 +270,7 @@ class Device:
     Arguments:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
         program: Field `device` of the randomizer.
-        promise: Field `guarantee` of the randomizer: the guarantee of one report, as JSON values.
+        promise: Field `guarantee` of the randomizer: the privacy of one report, in plain values.
 
     >>> from privot import Randomizer, Schema
     >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})

@@ -203,23 +203,23 @@ class ArrayColumn(PointColumn):
         Raises:
             PrivotError: for images of another shape, or without numbers.
         """
-        values, declared = table.column(name), self.shape
+        values, wanted = table.column(name), self.shape
         kind = values.type
         if is_tensor(kind):
             actual = tuple(kind.shape)
-            if kind.permutation is not None or not _same_shape(actual, declared):
-                raise PrivotError(_shape_message(name, actual, declared))
+            if kind.permutation is not None or not _same_shape(actual, wanted):
+                raise PrivotError(_shape_message(name, actual, wanted))
         elif not isinstance(kind, pa.FixedSizeListType | pa.ListType | pa.LargeListType):
             raise PrivotError(
                 f"column {name!r} has type {kind}: give an array of shape "
-                f"(n, {_shape_text(declared)}), or a folder of images"
+                f"(n, {_shape_text(wanted)}), or a folder of images"
             )
         problems = []
         if values.null_count:
             remedy = "remove the row, by a rule that does not look at other people's records"
             problems.append(Problem(name, "has no image", remedy, np.asarray(values.is_null())))
             values = values.drop_null()
-        parts = [_pixel_rows(name, _storage(chunk), declared) for chunk in values.chunks]
+        parts = [_pixel_rows(name, _storage(chunk), wanted) for chunk in values.chunks]
         raw = np.concatenate(parts) if parts else np.zeros((0, self.domain.num_pixels))
         infinite = np.asarray(~np.isfinite(raw).all(axis=1))
         if infinite.any() and not problems:
@@ -307,32 +307,32 @@ def _storage(chunk: pa.Array) -> pa.Array:
     return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
 
 
-def _pixel_rows(name: str, lists: pa.Array, declared: tuple[int, ...]) -> NDArray[np.generic]:
-    """Return the numbers (n, N) of lists; raise PrivotError unless all have the declared N."""
-    size, flat = int(np.prod(declared)), lists.flatten()
+def _pixel_rows(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[np.generic]:
+    """Return the numbers (n, N) of lists; raise PrivotError unless all have the wanted N."""
+    size, flat = int(np.prod(wanted)), lists.flatten()
     if len(flat) != size * len(lists) or not pa.types.is_fixed_size_list(lists.type):
         lengths = np.asarray(lists.value_lengths())
         if (lengths != size).any():
-            raise PrivotError(_shape_message(name, (int(lengths[lengths != size][0]),), declared))
+            raise PrivotError(_shape_message(name, (int(lengths[lengths != size][0]),), wanted))
     kind = flat.type
     if flat.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise PrivotError(f"column {name!r} has pixels of type {kind}: give numbers only")
     return np.asarray(flat).reshape(len(lists), size)
 
 
-def _same_shape(actual: tuple[int, ...], declared: tuple[int, ...]) -> bool:
+def _same_shape(actual: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Return whether two shapes are equal, where either may omit a single channel."""
-    return actual == declared or (*actual, 1) == declared or actual == (*declared, 1)
+    return actual == wanted or (*actual, 1) == wanted or actual == (*wanted, 1)
 
 
-def _shape_message(name: str, actual: tuple[int, ...], declared: tuple[int, ...]) -> str:
+def _shape_message(name: str, actual: tuple[int, ...], wanted: tuple[int, ...]) -> str:
     """Return the error for images of another shape."""
     remedy = "resize the images, or correct the schema"
-    if len(actual) == 3 and (*actual[1:], actual[0]) == declared:
+    if len(actual) == 3 and (*actual[1:], actual[0]) == wanted:
         remedy = "put channels last, as by numpy.moveaxis(images, 1, -1)"
     return (
         f"column {name!r} has images of shape {_shape_text(actual)}, the schema declares "
-        f"{_shape_text(declared)}: {remedy}"
+        f"{_shape_text(wanted)}: {remedy}"
     )
 
 

@@ -141,8 +141,8 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
     try:
         return _texts(values), []
     except pa.ArrowException:
-        fault = f"holds {values.type}, not text"
-        problems = _problem_of_all(values, name, fault, "give text, as in its categories")
+        what = f"holds {values.type}, not text"
+        problems = _problem_of_all(values, name, what, "give text, as in its categories")
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
@@ -255,9 +255,9 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
 
 
-def _problem_of_all(values: pa.ChunkedArray, name: str, fault: str, remedy: str) -> list[Problem]:
+def _problem_of_all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
     """Return a problem that all rows without a null have."""
-    return _existing_problems(name, (fault, remedy, _mask(values.is_valid())))
+    return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
 def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
