@@ -98,7 +98,7 @@ def test_numbers_and_dates_as_text_are_what_they_say():
 def test_all_problems_of_a_column_are_found_at_once():
     weights = pa.table({"weight": ["1", "1,5", None, "x", "inf", "2,5", "31.12.2001"]})
     found = {
-        problem.what: np.flatnonzero(problem.rows).tolist()
+        problem.fault: np.flatnonzero(problem.rows).tolist()
         for problem in SCHEMA.columns["weight"].read("weight", weights)[1]
     }
     assert found == {

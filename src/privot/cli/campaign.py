@@ -139,7 +139,7 @@ def status(
     release: Path | None = Option(
         None, help="The release; by default the collector's. With two servers: a model to show."
     ),
-    watch: float | None = Option(None, help="Repeat after so many seconds.", min=0.1, max=86400),
+    watch: float | None = Option(None, help="Seconds between repetitions.", min=0.1, max=86400),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
@@ -160,7 +160,7 @@ def status(
         path, loaded = campaign, None if release is None else load(release)
         model = loaded if isinstance(loaded, AggregatedModel) else None
         if model is not loaded:
-            raise PrivotError(f"--release {release} was not learned from sums: give such a model")
+            raise PrivotError(f"--release {release} was not learned from sums: give one that was")
     else:
         path = release or campaign / "store" / folder.rule.fingerprint / "release"
     while True:
@@ -287,7 +287,7 @@ def up(
             print(f"page       {page}/\ndashboard  {page}/dashboard.html")
             for name, address in zip(folder.addresses, local_addresses.values(), strict=True):
                 print(f"{name:<9}  {address}")
-            print("Ctrl-C stops all of it", flush=True)
+            print("Ctrl-C stops everything", flush=True)
             stopping = Event()
             shown = Thread(target=_show, args=(update, every, stopping), daemon=True)
             shown.start()

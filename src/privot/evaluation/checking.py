@@ -106,12 +106,13 @@ class Check(Summarized):
     """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee, promise: The weaker guarantee of model and reports, as text and in words.
+        guarantee: The weaker guarantee of model and reports, as text.
         num_reports: Number of reports.
         held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.
         pairs: Checks of the pairs of columns.
         target: Scores of classifiers that are trained on synthetic rows, if a target was named.
+        promise: The guarantee in sentences.
     """
 
     guarantee: str
@@ -337,11 +338,12 @@ class _ReportComparison:
         )
 
     def _shown_question(self, numbers: Sequence[int], alphabet: Alphabet) -> int:
-        """Return the newest release's question in this alphabet, or else its first question."""
+        """Return the newest release's question in an alphabet, or else its first question."""
         questions = self.reports.questions
         newest_release = max(questions[number].release for number in numbers)
         newest = [number for number in numbers if questions[number].release == newest_release]
-        return next((q for q in newest if questions[q].alphabet == alphabet), newest[0])
+        in_alphabet = [number for number in newest if questions[number].alphabet == alphabet]
+        return (in_alphabet or newest)[0]
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""

@@ -99,13 +99,13 @@ def read_condition(schema: Schema, where: Mapping[str, Any]) -> dict[str, list[i
         PrivotError: for a column or a value that the schema does not declare.
     """
     condition = {}
-    for name, given in where.items():
+    for name, allowed in where.items():
         if name not in schema.coded:
             raise PrivotError(
                 f"where names column {name!r}: name one of {', '.join(schema.coded) or 'none'}"
             )
         column = schema.coded[name]
-        codes = {code for value in values_of(given) for code in column.find_codes(name, value)}
+        codes = {code for value in values_of(allowed) for code in column.find_codes(name, value)}
         condition[name] = sorted(codes)
     return condition
 

@@ -237,13 +237,13 @@ class Releases:
             _require_comparable(number, part.schema, self.schema)
 
     @classmethod
-    def of(cls, given: Reports | Sequence[Reports]) -> Self:
+    def of(cls, reports: Reports | Sequence[Reports]) -> Self:
         """Validate a release, its counts, or a list of these.
 
         Raises:
             PrivotError: for another object, or releases that cannot be combined.
         """
-        parts = given if isinstance(given, list | tuple) else (given,)
+        parts = reports if isinstance(reports, list | tuple) else (reports,)
         for part in parts or [None]:
             if not isinstance(part, Reports):
                 raise PrivotError(

@@ -113,7 +113,7 @@ class Parts:
     ) -> Self:
         """Start a run, or continue a killed one.
 
-        `randomizer` is its JSON. `identity` are plain values that identify the source, or None.
+        `randomizer` is its JSON; `identity`, if given, are JSON values that identify the source.
 
         Raises:
             PrivotError: if the output or parts exist, or parts belong to another run.
@@ -150,7 +150,7 @@ class Parts:
         """Return the path of a part."""
         return self.folder / f"part-{number:06d}.arrow"
 
-    def done(self) -> set[int]:
+    def completed(self) -> set[int]:
         """Return the numbers of the complete parts."""
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
@@ -179,7 +179,7 @@ class Parts:
 
     def paths(self) -> list[Path]:
         """Return the paths of the parts of the release; raise PrivotError if one is missing."""
-        done, receipts = self.done(), self.committed()
+        done, receipts = self.completed(), self.committed()
         spans = [(0, len(done))] if receipts is None else [receipt["parts"] for receipt in receipts]
         numbers = [number for first, count in spans for number in range(first, first + count)]
         if not numbers or not done.issuperset(numbers):
@@ -237,7 +237,7 @@ def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
 
 
 def left_behind_error(folder: Path) -> PrivotError:
-    """Return the error to raise for a new run if a stopped run has left parts."""
+    """Return the error for a new run if a stopped run has left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
         "--discard it, but for people whose report somebody received, the budget is spent twice"

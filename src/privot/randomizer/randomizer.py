@@ -213,9 +213,9 @@ class Randomizer(Summarized):
 
         `num_reports` is the number of reports in the smallest wave, by default the promise's people.
         """
-        most_reports, each = panel.most_reports(), self.batch_guarantee(num_reports)
+        most_reports, of_one = panel.most_reports(), self.batch_guarantee(num_reports)
         composed = None if most_reports is None else self.batch_guarantee(num_reports, most_reports)
-        return PanelGuarantee(each, panel.window, panel.waves, composed)
+        return PanelGuarantee(of_one, panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
@@ -253,7 +253,10 @@ class Randomizer(Summarized):
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
-        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
+        draws = [
+            {"column": name, "draw": split.mechanism.program(split.column)}
+            for name, split in self.splits.items()
+        ]
         if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
@@ -265,9 +268,7 @@ class Randomizer(Summarized):
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(
-            json.loads(json.dumps(program))
-        )  # with lists for tuples, as `from_json` reads it
+        return dict(json.loads(json.dumps(program)))  # lists for tuples, as `from_json` reads them
 
     @property
     def fingerprint(self) -> str:
@@ -350,7 +351,7 @@ class Randomizer(Summarized):
         return {name: column.count_outside(name, table) for name, column in points}
 
     def reasons(self, table: pa.Table) -> pa.Array:
-        """Return for each row of a table (n,) the first reason why no device sends it, or null."""
+        """Return the first reason (n,) why no device sends each row of a table, or null."""
         reasons: list[str | None] = [None]
         index = np.zeros(table.num_rows, np.int32)  # of each row's reason
         for faulty, reason in self._faults(table):

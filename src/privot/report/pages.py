@@ -58,8 +58,8 @@ ERROR_NAMES = {  # by the keys of `privot.forecast.simulation.Errors`
     "two_way": "shares of a pair of columns (total variation)",
     "W2": "places (W₂, where the bounds are -1 and 1)",
 }
-_ACROSS, _MAX_PANELS = 4, 24  # of a figure of all columns: panels in a row, all panels
-_WIDTH, _HEIGHT = 3.6, 2.6  # of a panel, in inches
+_ACROSS, _MAX_PANELS = 4, 24  # most panels in a row, and in a figure of all columns
+_WIDTH, _HEIGHT = 3.6, 2.6  # size of a panel, in inches
 _IMAGES, _BINS, _CELLS = 36, 40, 60  # in a panel: images, bins, cells along a side of a map
 _SAMPLES = 64  # sampled images on the page of a fit
 _ROWS = 10_000  # most rows of the tables of a simulated campaign
@@ -148,7 +148,7 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
 def _draw_plane(
     parts: tuple[str, ...], limits: list[tuple[float, float]], points: np.ndarray, axis: Axes
 ) -> None:
-    """Draw the counts of points (n, 2) in a grid of cells within limits."""
+    """Draw the counts of points (n, 2) in the cells of a grid between the limits."""
     cells, *edges = np.histogram2d(points[:, 0], points[:, 1], bins=_CELLS, range=limits)
     axis.pcolormesh(*edges, cells.T, cmap=LIGHT)
     axis.set_xlabel(parts[0])
@@ -178,7 +178,7 @@ def draw_loss(history: History) -> Figure:
         axis.plot(history["step"][window - 1 :], smooth, color=INK, linewidth=1.8)
         axis.set_xlabel("step")
         axis.set_ylabel("entropic cost (nats)")
-        # The losses of the first steps, far above the others, are cut off.
+        # The losses of the first twentieth of the steps, far above the others, are cut off.
         low, high = np.quantile(loss[len(loss) // 20 :], [0.0, 1.0])
         margin = 0.05 * (high - low) + 1e-9
         axis.set_ylim(low - margin, high + margin)
@@ -212,7 +212,7 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
 
 
 def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
-    """Return a page's fields about a model: its guarantee, in words too, and the figure of its loss."""
+    """Return a page's fields about a model: its guarantee, also in sentences, and its loss figure."""
     return {
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
@@ -245,7 +245,7 @@ def stamped(figure: Figure) -> Figure:
     return figure
 
 
-def write_rehearsal(
+def write_simulated_campaign(
     folder: Path, campaign: SimulatedCampaign, epsilon: float, people: int
 ) -> list[Path]:
     """Write all files of a simulated campaign into a folder; return their paths."""

@@ -51,7 +51,7 @@ from privot.schema.domains import Array
 
 MAX_COLUMNS = 60  # most columns that have cards
 _MAX_LABEL = 24  # letters of a bar's label
-_MAX_PAIRS = 10  # in the list of the worst pairs
+_MAX_PAIRS = 10  # length of the list of the worst pairs
 _ROWS, _MAX_SHOWN, _MAX_LETTERS = 6, 12, 40  # of sampled rows: rows, columns, letters of a cell
 _NUM_SAMPLED = 20_000  # records of a model that is checked
 _MEASURES = {
@@ -306,12 +306,12 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
 
 def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
     """Return the fields that both pages have: limits, and some rows as text."""
-    names = [n for n in synthetic.column_names if n not in schema.images]
-    shown = names[:_MAX_SHOWN]
-    rows = [[_cell_text(row[n]) for n in shown] for row in synthetic.slice(0, _ROWS).to_pylist()]
+    names = [name for name in synthetic.column_names if name not in schema.images]
+    shown, records = names[:_MAX_SHOWN], synthetic.slice(0, _ROWS).to_pylist()
+    rows = [[_cell_text(record[name]) for name in shown] for record in records]
     return {
         "unit": schema.unit,
-        "num_cards": len([n for n in schema.table_columns if n not in schema.images]),
+        "num_cards": len([name for name in schema.table_columns if name not in schema.images]),
         "max_columns": MAX_COLUMNS,
         "max_paired": MAX_PAIRED,
         "sample": {"names": shown, "rows": rows if shown else [], "more": len(names) - len(shown)},

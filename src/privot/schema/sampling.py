@@ -111,9 +111,9 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
 
 
-def values_of(given: Any) -> list[Any]:
+def values_of(value: Any) -> list[Any]:
     """Return a condition's values of one column, given as one value or as an iterable, as a list."""
-    return list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
 
 
 def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Term]]:
@@ -131,8 +131,8 @@ def split_where(schema: Schema, where: Mapping[str, Any]) -> tuple[dict[str, Any
         PrivotError: for a value that cannot be compared with its column.
     """
     rules, drawn, conditions = schema.read_rules, dict(where), {}
-    for name, given in where.items():
-        values = values_of(given)
+    for name, allowed in where.items():
+        values = values_of(allowed)
         computed = name in rules.defined
         are_ranges = [_is_range(schema, name, value) for value in values]
         if not computed and not any(are_ranges):

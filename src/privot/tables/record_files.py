@@ -295,7 +295,7 @@ class RecordFinding:
 
     Arguments:
         column: Name of the table column.
-        what: The problem as a predicate, such as `"has no value"`.
+        fault: The problem as a predicate, such as `"has no value"`.
         remedy: What to do about it.
         count: Number of rows that have the problem.
         places: Locations of the first of these rows.
@@ -303,7 +303,7 @@ class RecordFinding:
     """
 
     column: str
-    what: str
+    fault: str
     remedy: str
     count: int = 0
     places: list[str] = field(default_factory=list)
@@ -343,8 +343,8 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
         for name, column in schema.columns.items():
             _, problems = column.read(name, table)
             for problem in problems:
-                new = RecordFinding(problem.column, problem.what, problem.remedy)
-                finding = findings.setdefault((problem.column, problem.what), new)
+                new = RecordFinding(problem.column, problem.fault, problem.remedy)
+                finding = findings.setdefault((problem.column, problem.fault), new)
                 finding.add(problem, table, num_rows, records)
             if name in schema.points and not problems:
                 outside[name] += schema.points[name].count_outside(name, table)

@@ -198,7 +198,7 @@ def require_columns(columns: Sequence[int], sizes: Sequence[int]) -> None:
 def draw_categories(
     table: Array, given: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw from column `given[i]` of `table` (categories, conditions) for each i, by inversion."""
+    """Draw a category from each column `given[i]` of `table` (categories, conditions), by inversion."""
     size = len(table)
     cumulative = table.cumsum(axis=0).T
     # Rounding may leave the sums below 1 at the last category of positive probability.

@@ -161,10 +161,10 @@ class _NullableChannel(PointChannel):
         return -torch.logaddexp(logsigmoid(logit) + missing, logsigmoid(-logit) + present)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        coins = torch.rand(2, len(output), generator=rng).to(output.device)
-        missing = coins[0] < torch.sigmoid(output[:, -1])
+        uniforms = torch.rand(2, len(output), generator=rng).to(output.device)
+        missing = uniforms[0] < torch.sigmoid(output[:, -1])
         points = torch.where(missing[:, None], self.stand_in.to(output.device), output[:, :-1])
-        flag = missing ^ (coins[1] < self.wrong)
+        flag = missing ^ (uniforms[1] < self.wrong)
         return torch.cat([self.value.simulate(points, rng), flag[:, None].to(output.dtype)], dim=1)
 
 
@@ -226,10 +226,10 @@ class _TableChannel(Channel):
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         truth = _draw(output, rng)
-        coins = torch.rand(len(truth), generator=rng, dtype=torch.float64)
+        uniforms = torch.rand(len(truth), generator=rng, dtype=torch.float64)
         rows = torch.empty_like(truth)
         for code, cumulative in enumerate(self.cumulative):
-            rows[truth == code] = torch.searchsorted(cumulative, coins[truth == code])
+            rows[truth == code] = torch.searchsorted(cumulative, uniforms[truth == code])
         return rows.clamp_max(len(self.weights) - 1).to(output.device)
 
 
@@ -413,9 +413,7 @@ class Reports:
     """Batch of m reports as tensors."""
 
     values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
-    reported: Mapping[
-        str, Tensor | None
-    ]  # masks (m,) of people who reported a column; None for all
+    reported: Mapping[str, Tensor | None]  # mask (m,) of who reported each column; None for all
     # Joint reports: sheets (m,), and places of the cells (m, widest, k), see `_JointChannel`.
     joint: tuple[Tensor, Tensor] | None = None
 

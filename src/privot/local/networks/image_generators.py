@@ -64,10 +64,10 @@ _MIN_DEVIATION = 1e-4  # least deviation of hidden features in a direction, rela
 def fits_images(randomizer: Randomizer) -> bool:
     """Return True if records are an image, alone or with one label by randomized response."""
     images, mechanisms = randomizer.schema.images, randomizer.mechanisms
-    whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
+    all_reported = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
     labels = [mechanism for name, mechanism in mechanisms.items() if name not in images]
     one_image = len(images) == 1 and len(labels) <= 1
-    return whole and one_image and all(mechanism.names_code for mechanism in labels)
+    return all_reported and one_image and all(mechanism.names_code for mechanism in labels)
 
 
 class LabeledGenerator(nn.Module):

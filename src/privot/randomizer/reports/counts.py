@@ -69,7 +69,8 @@ from privot.randomizer.reports.split import PointAnswers, SplitReport
 Ints = NDArray[np.int64]
 Key = tuple[int, ...]
 
-_MAGIC = b"privot counts 1\n"
+_ANY_VERSION = b"privot counts "
+_MAGIC = _ANY_VERSION + b"1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # answers wait until they have more integers than this
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
@@ -225,7 +226,7 @@ class Counts(Reports):
 
     @classmethod
     def from_bytes(cls, content: bytes, source: str = "the counts") -> Self:
-        """Read what `to_bytes` returned.
+        """Read the content of a counts file; `source` names it in errors.
 
         Raises:
             PrivotError: if it is damaged, has another version, or has answers that no device sends.
@@ -290,7 +291,7 @@ def is_counts(path: str | Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(14) == _MAGIC[:14]
+        return file.read(len(_ANY_VERSION)) == _ANY_VERSION
 
 
 def require_disjoint(parts: Sequence[Counts]) -> None:
@@ -383,19 +384,19 @@ class CountPlan:
         return None if size is None or size > _MAX_DENSE else size
 
     def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
-        """Return for each report the reason why no device sends it, or null, and all answers by key."""
+        """Return why no device sends each report, or null, and the answers by key if none is refused."""
         if self.points is not None:
             answers, found = self.points.read(table)
-            unsure = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
+            doubtful = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
-            if unsure.size:
-                rest = table.take(pa.array(unsure))
-                reasons_of_rest = self.randomizer.reasons(rest)
+            if doubtful.size:
+                reports = table.take(pa.array(doubtful))
+                doubtful_reasons = self.randomizer.reasons(reports)
                 index = np.full(len(table), -1)
-                index[unsure] = np.arange(unsure.size)
-                reasons = reasons_of_rest.take(pa.array(index, mask=index < 0))
-                if reasons_of_rest.null_count == len(rest):
-                    answers[unsure] = self.points.convert(rest)
+                index[doubtful] = np.arange(doubtful.size)
+                reasons = doubtful_reasons.take(pa.array(index, mask=index < 0))
+                if doubtful_reasons.null_count == len(reports):
+                    answers[doubtful] = self.points.convert(reports)
             return reasons, iter([((0,), answers)])
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
@@ -429,8 +430,8 @@ class CountPlan:
         joint = self.randomizer.joint
         for key, (answers, people) in groups.items():
             limit = len(self.columns) or (joint.design.num_sheets if joint else 0)
-            count = self.randomizer.num_reported if self.columns else 1
-            if len(key) != count or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
+            length = self.randomizer.num_reported if self.columns else 1
+            if len(key) != length or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
                 return False
             forms = self.forms(key)
             widths = [form.width for form in forms]
@@ -452,10 +453,8 @@ class CountPlan:
 def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
     """Yield the sets of cells on each sheet, with the key."""
     for sheet, rows in grouped(answers.sheets):
-        yield (
-            (sheet,),
-            answers.cells[answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])],
-        )
+        places = answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])
+        yield (sheet,), answers.cells[places]
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -509,7 +508,7 @@ def _releases(
 
 
 def _count_release(release: Release) -> Counts:
-    """Count the reports of a release, by means of the counts beside its shards, if there are any."""
+    """Count the reports of a release, from the counts beside its shards if there are any."""
     if not any(release.rows.counts_hashes.values()):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()

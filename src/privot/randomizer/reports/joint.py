@@ -305,8 +305,8 @@ def _require_forms(columns: Sequence[str], forms: Sequence[Sequence[int]]) -> No
 
 
 def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
-    whole = all(type(weight) is int and weight > 0 for weight in weights)
-    if len(weights) != len(forms) or not whole or sum(weights) > _MAX_TOTAL_WEIGHT:
+    are_positive = all(type(weight) is int and weight > 0 for weight in weights)
+    if len(weights) != len(forms) or not are_positive or sum(weights) > _MAX_TOTAL_WEIGHT:
         raise PrivotError(
             f"{len(weights)} weights are not of {len(forms)} forms, or no positive integers of sum up "
             f"to {_MAX_TOTAL_WEIGHT}: give one for each form"

@@ -294,7 +294,7 @@ class PointAnswers:
         if form.one_report:
             points = form.points(np.arange(self.size, dtype=np.int32)[:, None])
             self._possible = mechanism.possible(points, column.domain)
-            # The cells on the diagonal have all coordinates of cells.
+            # The cells on the diagonal have every value that a coordinate of a cell can have.
             width = round((self.size - mechanism.flagged) ** (1 / self._dimension))
             cells = np.arange(width) * sum(width**axis for axis in range(self._dimension))
             diagonal = form.points(cells.astype(np.int32)[:, None])

@@ -69,19 +69,19 @@ class Problem:
 
     Arguments:
         column: Name of the table column.
-        what: The problem as a predicate, such as `"has no value"`.
+        fault: The problem as a predicate, such as `"has no value"`.
         remedy: What to do about it.
         rows: Mask (n,) of the rows that have the problem, at least one.
     """
 
     column: str
-    what: str
+    fault: str
     remedy: str
     rows: NDArray[np.bool_] = field(repr=False)
 
     def error(self, rows_before: int = 0) -> RecordError:
         """Return the error for its first row, in a source with `rows_before` rows before the table."""
-        message = f"column {self.column!r} {self.what}: {self.remedy}"
+        message = f"column {self.column!r} {self.fault}: {self.remedy}"
         return RecordError(rows_before + self.first_row, message)
 
     @property
@@ -111,8 +111,8 @@ def read_numbers(
         numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
         infinite = np.isinf(numbers)
         numbers = np.where(infinite, np.nan, numbers) if infinite.any() else numbers
-        what = "is infinite, or too large for a number"
-        problems += _existing_problems(name, (what, "give finite numbers only", infinite))
+        fault = "is infinite, or too large for a number"
+        problems += _existing_problems(name, (fault, "give finite numbers only", infinite))
     else:
         numbers = np.full(len(values), np.nan)
         problems = _problem_of_all(values, name, "numbers", "give numbers only")
@@ -261,8 +261,8 @@ def _problem_of_all(values: pa.ChunkedArray, name: str, wanted: str, remedy: str
 
 
 def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
-    """Return those of a column's problems, given as (what, remedy, rows), that at least one row has."""
-    return [Problem(name, what, remedy, rows) for what, remedy, rows in candidates if rows.any()]
+    """Return a column's problems, given as (fault, remedy, rows), that at least one row has."""
+    return [Problem(name, fault, remedy, rows) for fault, remedy, rows in candidates if rows.any()]
 
 
 _MAX_STEPS = 2**48
@@ -326,21 +326,21 @@ class Steps:
         """Return the step count of a value, an integer if only rounding separates it from a step."""
         return round((value - self.origin) / self.size, _STEP_DECIMALS)
 
-    def require_count(self, value: float, what: str) -> float:
+    def require_count(self, value: float, noun: str) -> float:
         """Return the step count of a declared value, which must be on the grid.
 
         Raises:
-            PrivotError: if the value, which is called `what`, is not on the grid or has too many steps.
+            PrivotError: if the value, which is called `noun`, is not on the grid or has too many steps.
         """
         count = self.round_count(value)
         if count != round(count):
             raise PrivotError(
-                f"{what} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
+                f"{noun} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
                 "apart: correct it, or the decimals or step"
             )
         if abs(count) > _MAX_STEPS:
             raise PrivotError(
-                f"{what} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
+                f"{noun} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
             )
         return count
 
