@@ -32,7 +32,6 @@ from pydantic import TypeAdapter
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import verdicts
-from privot.evaluation.distances import independent, total_variation
 from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
 from privot.evaluation.number_checks import (
     NumberCheck,
@@ -43,7 +42,7 @@ from privot.evaluation.number_checks import (
 from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
-from privot.local import LocalModel
+from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
@@ -352,7 +351,7 @@ class _ReportComparison:
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
             correlation = check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
-        dependence = total_variation(joint, independent(joint))
+        dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
         return PairCheck(
             first, second, people, fit.error, dependence, fit.p_value, fit.contradicted, correlation

@@ -48,7 +48,6 @@ import scipy
 from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_tables
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.mixture import Places
 from privot.local.deconvolution import (
     ORDERS,
     GridFit,
@@ -57,9 +56,10 @@ from privot.local.deconvolution import (
     SmoothPrior,
     average_over_priors,
 )
-from privot.local.releases import Atoms, LineCells
+from privot.local.releases import Atoms, Places
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
+from privot.schema.sampling import LineCells
 
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
