@@ -294,6 +294,8 @@ def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tupl
     low, high = cells.low[peaks], cells.high[peaks] - 1
     points = np.array([round(numbers.round_between(*ends)) for ends in zip(low, high, strict=True)])
     points = np.clip(points, low, high)
+    unlisted = ~np.isin(points, cells.points)  # a declared spike is an atom of its own
+    peaks, excess, points = peaks[unlisted], excess[unlisted], points[unlisted]
     count = len(atoms.codes)
     split = np.vstack([np.eye(count), np.zeros((len(peaks), count))])
     split[peaks, peaks] = 1 - excess
