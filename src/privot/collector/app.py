@@ -27,8 +27,6 @@ nothing else; a proxy should restrict `/metrics` and `/healthz` to operators. An
 that was sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -26,8 +26,6 @@ so that no file of the folder has a byte of a deleted report. If interrupted, th
 only. All records are read and their checksums verified; damaged records are left out and logged.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import zlib

@@ -21,8 +21,6 @@ reports, or sees the tombstones. Old rows stay in free space until VACUUM, in th
 backups.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

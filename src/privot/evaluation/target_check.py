@@ -106,9 +106,8 @@ class Scores:
     """G scores s that are sums over columns, each with a function f of the target column."""
 
     column: int  # number of the target column
-    weights: tuple[
-        Array, ...
-    ]  # by column: weights (a, G) of its atoms; for the target, values of f
+    # By column: weights (a, G) of its atoms; for the target, values of f.
+    weights: tuple[Array, ...]
     known: Array  # κ (a,) of the target's atoms: 0 for the missing value, else 1
 
     def terms(self, columns: Columns) -> Array:

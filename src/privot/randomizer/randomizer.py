@@ -264,9 +264,8 @@ class Randomizer(Summarized):
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(
-            json.loads(json.dumps(program))
-        )  # with lists for tuples, as `from_json` reads it
+        # Lists take the place of tuples, as `from_json` reads them.
+        return dict(json.loads(json.dumps(program)))
 
     @property
     def fingerprint(self) -> str:

@@ -125,9 +125,8 @@ class Factor:
 class ReportGroup:
     """Counts of all reports about the same queries."""
 
-    factors: tuple[
-        Factor, ...
-    ]  # factors of a report's independent answers, about different columns
+    # Factors of a report's independent answers, about different columns.
+    factors: tuple[Factor, ...]
     answers: NDArray[np.int32]  # row of each factor in each distinct report (reports, factors)
     counts: Array  # number of people who sent each distinct report, whole numbers (reports,)
 

@@ -413,9 +413,8 @@ class ReportBatch:
     """Batch of m reports as tensors."""
 
     values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
-    reported: Mapping[
-        str, Tensor | None
-    ]  # masks (m,) of people who reported a column; None for all
+    # Masks (m,) of people who reported a column; None for all.
+    reported: Mapping[str, Tensor | None]
     # Joint reports: sheets (m,), and places of the cells (m, widest, k), see `_JointChannel`.
     joint: tuple[Tensor, Tensor] | None = None
 

@@ -497,7 +497,7 @@ class JointReport:
 
     def sets_by_sheet(self, table: pa.Table) -> dict[tuple[int, ...], Cells]:
         """Return the sets (n, w) of cells on each sheet, by its number alone, as `read` reads them."""
-        answers, sets = self.read(table), {}
+        answers, sets = self.read(table), dict[tuple[int, ...], Cells]()
         for sheet, rows in grouped(answers.sheets):
             places = answers.offsets[rows][:, None] + np.arange(self.widths[sheet])
             sets[sheet,] = answers.cells[places]
