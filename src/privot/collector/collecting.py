@@ -25,8 +25,6 @@ in file names and error messages, which senders choose, are escaped.
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
 """
 
-from __future__ import annotations
-
 import glob
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
