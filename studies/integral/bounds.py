@@ -83,7 +83,12 @@ def measure(target: str, epsilon: float, seed: int) -> dict[str, Any]:
     model = TiltedDensity(reference, tilt, -epsilon / 4, epsilon / 4)
     delta = gained(grid, truth, public, before)
     row = row_of(target, grid, truth, before)
-    row |= {"method": "boost", "epsilon": epsilon, "seed": seed, "seconds": round(seconds, 2)}
+    row |= {
+        "method": "boost, unknown normalizer",
+        "epsilon": epsilon,
+        "seed": seed,
+        "seconds": round(seconds, 2),
+    }
     row |= totals(model, thetas, edges, kullback_leibler(grid, truth, public))
     least = Edges(min(e.gamma_p for e in edges), min(e.gamma_q for e in edges))
     modes = [

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == (
-        "secret: 50 draws of ε = 0.02 each, together ε = 1 (integral), any, per person\n"
+        "secret: 50 draws at ε = 0.02 each, together ε = 1 (integral), any, per person\n"
     )
     assert "keep this folder secret" in done.stderr
     return folder
@@ -106,7 +106,7 @@ def test_the_gain_is_for_the_curator_alone(folder):
     (gain,) = re.findall(r"at least (\S+) nats", done.stderr)
     assert 0 < float(gain) < 2
     assert done.stdout == (
-        "boosted: 2 draws of ε = 4 each, together ε = 8 (integral), any, per person\n"
+        "boosted: 2 draws at ε = 4 each, together ε = 8 (integral), any, per person\n"
     )
     for name in ("model.json", "ledger.json"):
         text = (folder / "boosted" / name).read_text()

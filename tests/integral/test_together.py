@@ -64,6 +64,18 @@ def test_no_outcome_of_any_two_data_sets_passes_epsilon(epsilon, n):
     assert largest > 0.65 * n * epsilon, "a much smaller promise would hold as well"
 
 
+@pytest.mark.parametrize("worst", [np.min, np.max])
+def test_no_path_leaves_the_limits(worst):
+    """Blocks of up to four draws, which all take the value that spends most, or least."""
+    density, n, total = density_of((1, 0, 999), 0.5), 250, 0.0
+    lowest, left = density.low * n**0.6, n
+    while left:
+        block = -(-left // 64)
+        tilts = density.window(n, left, block, total).accepted_tilt(POINTS)
+        total, left = total + block * worst(tilts), left - block
+        assert lowest - 1e-9 <= total <= n * (density.high - density.low) + lowest + 1e-9
+
+
 def test_draws_follow_the_tree():
     """1 000 pairs against the enumeration in random order; independent draws have another law.
 

@@ -237,7 +237,7 @@ def fit_integral(
     draws: int = Option(help="Number of draws that will ever be published."),
     output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
     epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
-    epsilon_per_draw: float | None = Option(None, help="ε of each draw, instead of --epsilon."),
+    epsilon_per_draw: float | None = Option(None, help="Price of each draw, instead of --epsilon."),
     method: str = Option("clip", help="clip (a clipped ratio) or boost."),
     estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
     seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
@@ -275,7 +275,7 @@ def fit_integral(
     )
     model.save(output)
     draw_epsilon = at_most(model.density.epsilon)
-    print(f"{output}: {draws:,} draws of ε = {draw_epsilon} each, together {model.guarantee}")
+    print(f"{output}: {draws:,} draws at ε = {draw_epsilon} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
     note(
         "confidential, as it is a function of the raw records: they are at least "

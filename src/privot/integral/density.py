@@ -267,7 +267,7 @@ class TiltedDensity:
         """
         lowest = self.low * n**_FLOOR_POWER
         down, up = total - lowest, n * (self.high - self.low) + lowest - total
-        best = replace(self, tilt=lambda x: np.zeros(len(x)), low=0.0, high=0.0)
+        best = replace(self, low=0.0, high=0.0)  # the reference
         for density, divergence in self._windows:
             fits = -block * density.low <= down and density.high * math.sqrt(block * left) <= up
             if fits and divergence * left <= up:
@@ -284,6 +284,7 @@ class TiltedDensity:
         ).tolist():
             low = self.low / width * wider
             density = replace(self, low=low, high=low + wider).normalized(self.tilt)
+            assert isinstance(density.tilt, TabulatedTilt)
             tilt = np.clip(density.tilt.values, density.low, density.high)
             found.append((density, self.tilt.grid.mean(np.exp(tilt) * tilt)))
         return found

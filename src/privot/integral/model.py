@@ -13,7 +13,8 @@ data spends a second budget, and the curator is warned.
 Each draw costs ε/draws; or ε of one draw is declared, and the budget is its product with draws.
 One call of `sample` makes its $n$ draws together (`privot.integral.density`), at a cost of $n ε_d$;
 calls are independent given the model, so that their densities multiply and costs add up. **Make all
-draws in one call**: together they are much nearer to the data, for the same ε.
+draws in one call**: together they are much nearer to the data, for the same ε. Whoever sees only some
+draws of a call is promised the ε of the call; readers who are to be promised less get calls of their own.
 
 **Stopping early.** Unlike with (ε, δ), the sum over the calls that were *made* is a bound as well (an
 odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the results, of $n_1, …,
@@ -65,7 +66,7 @@ class DrawPlan:
     Arguments:
         id: Random id of the model.
         draws: Number of draws.
-        epsilon: ε of each draw.
+        epsilon: Price of each draw: n draws of one call cost n times as much together.
         delta: δ of all draws together; 0 unless the normalizer is estimated.
         unit: Owner of one record, such as a person.
     """
@@ -153,7 +154,7 @@ def fit(
             public reference for the rows of an array.
         draws: Number of draws that will ever be published.
         epsilon: ε of all draws **together**.
-        epsilon_per_draw: ε of each draw, if `epsilon` is not given.
+        epsilon_per_draw: Price of each draw, if `epsilon` is not given.
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
