@@ -49,7 +49,7 @@ from studies.rivals.bernstein import fit_bernstein
 # Method, and whose ε it is.
 METHODS = {
     "clipped ratio": ("Clipped ratio, one draw", "ε for any two data sets"),
-    "together": ("One of 50 draws together", "50 ε for any two data sets"),
+    "together": ("50 draws together", "50 ε for any two data sets"),
     "Bernstein": ("Bernstein mechanism", "ε for one person, of 10 000"),
     "MBDE, published": ("MBDE, as its code is", "claims ε, and exceeds it"),
 }

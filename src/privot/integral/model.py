@@ -14,7 +14,7 @@ Each draw costs ε/draws; or ε of one draw is declared, and the budget is its p
 One call of `sample` makes its $n$ draws together (`privot.integral.density`), at a cost of $n ε_d$;
 calls are independent given the model, so that their densities multiply and costs add up. **Make all
 draws in one call**: together they are much nearer to the data, for the same ε. Whoever sees only some
-draws of a call is promised the ε of the call; readers who are to be promised less get calls of their own.
+draws of a call is promised the ε of the call; readers who are to be promised less get other calls.
 
 **Stopping early.** Unlike with (ε, δ), the sum over the calls that were *made* is a bound as well (an
 odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the results, of $n_1, …,
