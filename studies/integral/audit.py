@@ -99,7 +99,7 @@ def measure_together(epsilon: float, seed: int) -> dict[str, Any]:
     name, pair = next(iter(opposites(seed).items()))
     models = tuple(FITS["clipped ratio"](x, epsilon) for x in pair)
     return {
-        "epsilon": epsilon,
+        "epsilon": TOGETHER * epsilon,
         "data": name,
         "method": f"clipped ratio, {TOGETHER} draws together",
         "promised": TOGETHER * max(model.epsilon for model in models),
