@@ -249,7 +249,7 @@ class TiltedDensity:
 
         They are nearer to the data than `draw(n)`. Without a grid they are those of `draw(n)`.
         """
-        if n < 2 or not isinstance(self.reference, GridReference):
+        if n < 2 or self.normalizer is None or not isinstance(self.tilt, TabulatedTilt):
             return self.draw(n)
         drawn, total, left = [], 0.0, n
         while left:
@@ -279,9 +279,8 @@ class TiltedDensity:
         """Densities of increasing width, with their divergences KL(q‖q₀) in nats."""
         assert isinstance(self.tilt, TabulatedTilt)
         width, found = self.high - self.low, []
-        for wider in np.geomspace(
-            width / 2, max(width, min(64 * width, _WIDEST)), _WINDOWS
-        ).tolist():
+        widest = max(width, min(64 * width, _WIDEST))
+        for wider in np.geomspace(width / 2, widest, _WINDOWS).tolist():
             low = self.low / width * wider
             density = replace(self, low=low, high=low + wider).normalized(self.tilt)
             assert isinstance(density.tilt, TabulatedTilt)
