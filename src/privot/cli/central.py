@@ -277,11 +277,12 @@ def fit_integral(
     draw_epsilon = at_most(model.density.epsilon)
     print(f"{output}: {draws:,} draws at ε = {draw_epsilon} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
-    note(
-        "confidential, as it is a function of the raw records: they are at least "
-        f"{model.gain(records):.3f} nats likelier than under the reference, in the mean (a limit for "
-        f"any records: {-math.log(model.density.acceptance_floor):.3f})"
-    )
+    if method == "boost":
+        note(
+            "confidential, as it is a function of the raw records: they are at least "
+            f"{model.gain(records):.3f} nats likelier than under the reference, in the mean (a limit "
+            f"for any records: {-math.log(model.density.acceptance_floor):.3f})"
+        )
 
 
 def sample_integral(
