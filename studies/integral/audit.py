@@ -42,7 +42,7 @@ from studies.rivals.published_mbde import PublishedSettings, fit_published, on_g
 NUM_RECORDS = 10_000
 _REACH = 6.0
 _PUBLISHED_CELLS = {1: 250, 2: 64}
-TOGETHER, _SETS = 3, 20_000  # draws that share a budget, and how often they are made
+TOGETHER = 3  # draws that share a budget
 Fit = Callable[[Array, float], TiltedDensity]
 FITS: dict[str, Fit] = {
     "clipped ratio": lambda x, epsilon: clip_ratio(x, StandardNormal(x.shape[1]), epsilon),
@@ -94,7 +94,7 @@ def audit_together(models: tuple[TiltedDensity, TiltedDensity], num_sets: int) -
     return audit(draw, [(0, 1)], num_draws=num_sets, score=score).epsilon_lower
 
 
-def measure_together(epsilon: float, seed: int) -> dict[str, Any]:
+def measure_together(epsilon: float, num_sets: int, seed: int) -> dict[str, Any]:
     """One row, of opposite data sets on a line."""
     name, pair = next(iter(opposites(seed).items()))
     models = tuple(FITS["clipped ratio"](x, epsilon) for x in pair)
@@ -103,8 +103,8 @@ def measure_together(epsilon: float, seed: int) -> dict[str, Any]:
         "data": name,
         "method": f"clipped ratio, {TOGETHER} draws together",
         "promised": TOGETHER * max(model.epsilon for model in models),
-        "audited": round(audit_together((models[0], models[1]), _SETS), 4),
-        "draws": _SETS,
+        "audited": round(audit_together((models[0], models[1]), num_sets), 4),
+        "draws": num_sets,
     }
 
 
@@ -154,7 +154,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0, 5.0])
     parser.add_argument("--methods", nargs="+", default=[*FITS, "MBDE, published"])
     parser.add_argument("--draws", type=int, default=1_000_000)
-    parser.add_argument("--together", action="store_true", help="three draws together, no more")
+    parser.add_argument(
+        "--together", action="store_true", help="three draws together, --draws times"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
 
@@ -163,7 +165,8 @@ def run(chosen: argparse.Namespace) -> None:
     """Every method at every ε."""
     if chosen.together:
         gather(
-            (measure_together(epsilon, chosen.seed) for epsilon in chosen.epsilons), chosen.output
+            (measure_together(epsilon, chosen.draws, chosen.seed) for epsilon in chosen.epsilons),
+            chosen.output,
         )
         return
     rows = (
