@@ -259,6 +259,18 @@ def test_a_folder_that_was_restored_is_refused(tmp_path):
     assert not [*leader.folder.glob("sum-*")]
 
 
+def test_an_older_folder_after_no_batch_lacks_what_came_since(tmp_path):
+    """What the page says is lost: the ledger counts reports when they are opened, not when they come."""
+    leader, _ = servers(tmp_path, rule := encoder(), table(250))
+    shutil.copytree(leader.folder, tmp_path / "copy")
+    assert leader.accept(*(share for share, _ in rule.encode_table(table(5)))) == 5
+    older = Server(tmp_path / "copy")
+    assert len(older.ids()) == 250
+    older.release(older.ids())
+    with pytest.raises(PrivotError, match="rolled back or copied"):
+        leader.release(leader.ids())  # so none of the 250 is opened twice
+
+
 def test_an_older_copy_that_is_adopted_opens_a_batch_again(tmp_path, monkeypatch):
     """What the page says is not detected; what is printed says when a copy may be adopted."""
     leader, _ = servers(tmp_path, encoder(), table(250))
