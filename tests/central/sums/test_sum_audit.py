@@ -13,10 +13,10 @@ import pytest
 
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
-from privot.central.adaptation.classifier import ClassProducts, ClassSums
+from privot.central.classifiers.adapted import ClassProducts, ClassSums
 from privot.central.moments import PixelSums, ResidualProducts
 from privot.central.pyramid import Pyramid
-from privot.central.sums import SumMechanism, SumPlan
+from privot.central.sums import Query, SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
 from privot.privacy.ledger import Ledger
@@ -29,7 +29,7 @@ WHITE = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
-class Signed:
+class Signed(Query):
     """Vectors with signs."""
 
     slots, width, radius, moment, non_negative = 1, 2, 50, 1, False
@@ -81,7 +81,7 @@ RUNS = {name: (name,) for name in QUERIES} | {
 
 
 @dataclass(frozen=True)
-class EachAlone:
+class EachAlone(Query):
     """A query to every record by itself, each in slots of its own."""
 
     query: Any

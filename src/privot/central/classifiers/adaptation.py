@@ -33,7 +33,7 @@ the least (Dowson, Landau 1982). The label does not change.
 
 **Privacy review.** Steps 1, 2 and 4 use only the public source and earlier releases. All rounds are
 Gaussian mechanisms on one set of records, and compose exactly; Δ and adjacency (`replace_one`) are those
-of `privot.central.sums`, the queries are in `privot.central.adaptation.classifier`. Everything returned
+of `privot.central.sums`, the queries are in `privot.central.classifiers.adapted`. Everything returned
 is a function of the releases: the classifier may be published. The number of target records is public.
 No guarantee covers tuning on target labels, or choosing the best of several runs by them.
 
@@ -59,7 +59,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.adaptation.classifier import (
+from privot.central.classifiers.adapted import (
     AdaptationSettings,
     AdaptedClassifier,
     Classifier,
