@@ -1,8 +1,7 @@
 r"""Classifiers of digits and clothes by noisy sums, judged by test images.
 
-`privot.central.fit_classifier` on all 60 000 training images, δ = 1e-5; the share of the test images whose
-label it predicts. Noise is secret and has no seed: a run's number names it. Beside the accuracy stands
-that of records synthesized at the same ε, if rows of `sliced.images` are at hand: the page compares.
+`privot.central.fit_classifier` on all 60 000 training images, δ = 1e-5; the share of test images whose
+label it predicts. Noise is secret and has no seed: `--seed` only names a run.
 
 **What was chosen how.** Features, shares of the budget, the number of rounds and their step were
 compared on 10 000 held-out *training* images of both data sets (`--held-out`), which is in no ε.
@@ -32,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--neighboring", default="replace_one", help="or zero_out")
     parser.add_argument("--held-out", action="store_true", help="judge by training images")
-    parser.add_argument("--repeat", type=int, default=0, help="number of the run: noise has no seed")
+    parser.add_argument("--seed", type=int, default=0, help="number of the run: noise is secret")
     parser.add_argument("-o", "--output", type=Path, default=Path("classifiers"))
 
 
@@ -54,12 +53,12 @@ def run(chosen: argparse.Namespace) -> None:
         "epsilon": model.guarantee.epsilon,
         "delta": model.guarantee.delta,
         "neighboring": model.guarantee.neighboring,
-        "repeat": chosen.repeat,
+        "seed": chosen.seed,
         "held_out": chosen.held_out,
         "releases": model.plan.uses,
         "accuracy": round(float((predicted == test[1].numpy()).mean()), 4),
         "fit_seconds": seconds,
     }
     print(row)
-    name = f"{row['data']}_{chosen.epsilon:g}_{chosen.neighboring}_{chosen.repeat}.json"
+    name = f"{row['data']}_{chosen.epsilon:g}_{chosen.neighboring}_{chosen.seed}.json"
     write_row(chosen.output / name, row)

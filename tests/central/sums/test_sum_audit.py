@@ -14,6 +14,7 @@ import pytest
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
 from privot.central.classifiers.adapted import ClassProducts, ClassSums
+from privot.central.classifiers.linear import Gradients
 from privot.central.moments import PixelSums, ResidualProducts
 from privot.central.pyramid import Pyramid
 from privot.central.sums import Query, SumMechanism, SumPlan
@@ -70,6 +71,12 @@ QUERIES = {
         Pyramid(2, depth=2),
         (np.full(2, -0.9), np.array(0)),
         (np.full(2, 0.9), np.array(0)),
+    ),
+    # Scores that are wrong and certain of both records, whose features are almost opposite.
+    "gradients of a classifier": (
+        Gradients(np.array([[-1e6, 0.0], [0.0, 0.0]])),
+        (np.array([80, 4094]), np.array(0)),
+        (np.array([80, -4094]), np.array(0)),
     ),
     "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }

@@ -9,7 +9,7 @@ r"""Linear classifiers of private records, by one noisy sum of products and roun
 
 **Rounds.** Let n be the number of records, and K that of labels.
 
-1. The sum of $φ(x) φ(x)^\top$, divided by n, is M. With τ the spectral norm of its noise, and
+1. The sum of $φ(x) φ(x)^\top$, divided by n, is M. With τ .4 times the spectral norm of its noise, and
    $A = (M^+ + τI)^{-1/2}$, all later rounds use $z = A φ(x) / ‖A φ(x)‖$: directions in which records
    differ little count as much as others, unless noise hides them.
 2. T rounds: with scores $W z$ and $r = e_y - \mathrm{softmax}(W z)$, cut to norm 1, the round releases
@@ -88,9 +88,10 @@ _SIDE, _CELL, _BINS = 32, 4, 8  # images: largest side, cells of histograms, ori
 _CENTER = 0.8  # share of the direction of equal coordinates that is subtracted from each part
 _CONSTANT = 0.3  # the last feature, before all are divided by their norm
 _MOST_SQUARED = 40  # coordinates of vectors whose products are features
-# Share of μ² of the first round, T, c, largest η by direction above the noise, and the momentum.
-_FIRST, _ROUNDS, _PROGRESS, _MOST_STEP, _MOMENTUM = 0.1, 40, 72.0, 30.0, 0.9
-_MOST_NOISE = 4.0  # of a score
+# Rounds: share of μ² of the first one, T, c, largest η by direction above the noise, and the momentum.
+_FIRST, _ROUNDS, _PROGRESS, _MOST_STEP, _MOMENTUM = 0.1, 40, 110.0, 30.0, 0.9
+_FLOOR = 0.4  # of eigenvalues, relative to the spectral norm of their noise
+_MOST_NOISE = 12.0  # of a score
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Features:
         return _unit(np.concatenate([parts, np.full((len(x), 1), _CONSTANT)], axis=1))
 
 
-def histograms(images: NDArray[np.float32]) -> Floats:
+def histograms(images: NDArray[Any]) -> Floats:
     """Return features (n, d − 1) of images (n, channels, height, width) in [0, 1], before division."""
     images = _pooled(images, -(-max(images.shape[-2:]) // _SIDE))
     half = _pooled(images, 2) if min(images.shape[-2:]) > _CELL else images
@@ -176,7 +177,7 @@ def histograms(images: NDArray[np.float32]) -> Floats:
     return np.concatenate([x - _CENTER / math.sqrt(max(x.shape[1], 1)) for x in parts], axis=1)
 
 
-def _oriented(gray: Floats, cell: int) -> Floats:
+def _oriented(gray: NDArray[Any], cell: int) -> Floats:
     """Return histograms (n, 8, …): norms of gradients by orientation, means over cells of an image."""
     padded = np.pad(gray, ((0, 0), (1, 1), (1, 1)), mode="edge")
     across = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]
@@ -187,14 +188,14 @@ def _oriented(gray: Floats, cell: int) -> Floats:
     return np.stack([_pooled(norm * np.maximum(share, 0.0), cell) for share in shares], axis=1)
 
 
-def _pooled(x: Floats, size: int) -> Floats:
+def _pooled(x: NDArray[Any], size: int) -> Floats:
     """Return means over squares of `size` pixels (…, height // size, width // size)."""
     high, wide = (side // size for side in x.shape[-2:])
     cut = x[..., : high * size, : wide * size]
     return np.asarray(cut.reshape(*x.shape[:-2], high, size, wide, size).mean(axis=(-3, -1)))
 
 
-def _unit(x: Floats) -> Floats:
+def _unit(x: NDArray[Any]) -> Floats:
     """Return vectors (n, d) divided by their norms."""
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), _TINY))
 
@@ -253,11 +254,11 @@ def whitening(released: NoisySums, count: int) -> tuple[NDArray[np.float32], flo
     """Return A (d, d) by noisy products of `count` features, and the directions above the noise."""
     scale = count * float(_SCALE) ** 2
     width = released.sums.shape[-1]
-    noise = released.stddev / scale * math.sqrt(2 * width)  # spectral norm of the noise (Wigner)
+    noise = released.stddev / scale * math.sqrt(2 * width)  # spectral norm (Wigner's semicircle)
     eigenvalues, basis = np.linalg.eigh(released.sums[0] / scale)
-    largest = np.maximum(eigenvalues, 0.0)
-    above = float((np.maximum(largest - noise, 0.0) / (largest + noise)).sum())
-    return ((basis / np.sqrt(largest + noise)) @ basis.T).astype(np.float32), max(above, 1.0)
+    kept = np.maximum(eigenvalues, 0.0) + _FLOOR * noise
+    above = float((np.maximum(eigenvalues - noise, 0.0) / kept).sum())
+    return ((basis / np.sqrt(kept)) @ basis.T).astype(np.float32), max(above, 1.0)
 
 
 def descended(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> Floats:
@@ -382,8 +383,7 @@ def fit_classifier(
     signal = budget.signal(1)
     noise = 2 * _PROGRESS / math.sqrt(max(signal, _TINY))
     effect = f"noise of {noise:.2g} on every score would hide the labels"
-    remedy = "a table with fewer columns"
-    budget.require_signal(noise**2, _MOST_NOISE**2, "records", effect, remedy)
+    budget.require_signal(noise**2, _MOST_NOISE**2, "records", effect, "a larger delta")
     shares = [_FIRST, *[(1 - _FIRST) / _ROUNDS] * _ROUNDS]
     plan = replace(budget.plan(shares), neighboring=neighboring)
     path = None if checkpoint is None else Path(checkpoint)
