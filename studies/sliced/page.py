@@ -84,14 +84,15 @@ def images_table(rows: Rows) -> str:
 def classifiers_table(rows: Rows) -> str:
     """Classifiers of noisy gradients themselves: every run, and means, by data, ε and neighbors."""
     body = []
-    for (data, epsilon), neighboring in product(FITS, ("replace_one", "zero_out")):
+    fits = [*FITS, *(("adult", epsilon) for epsilon in (10, 1, 0.1))]
+    for (data, epsilon), neighboring in product(fits, ("replace_one", "zero_out")):
         found = of_fit(select(rows, neighboring=neighboring, held_out=False), data, epsilon)
         if found:
-            seconds = " ".join(f"{row['fit_seconds']:.0f}" for row in found)
+            seconds = " ".join(f"{row['fit_seconds']:.2g}" for row in found)
             told = f"{max(row['epsilon'] for row in found):.4g}"
             accuracy = percents([row["accuracy"] for row in found])
-            body.append([DATA[data], told, neighboring, accuracy, seconds])
-    return table(("data", "ε", "who differs", "test images known", "processor seconds"), body)
+            body.append([DATA.get(data, "Adult"), told, neighboring, accuracy, seconds])
+    return table(("data", "ε", "who differs", "test records known", "processor seconds"), body)
 
 
 _IMAGES_HEAD = (
