@@ -152,6 +152,10 @@ def test_features_have_norm_1_and_depend_on_one_record(shape):
     x = features.features(images)
     assert np.linalg.norm(x, axis=1) == pytest.approx(1)
     assert features.features(images[3:4]) == pytest.approx(x[3:4])
+    images[2, :, 0, 0] = 1
+    clipped = features.features(images[2:3])
+    images[2, :, 0, 0] = 1e38  # beyond the bounds, as a far pixel may be
+    assert features.features(images[2:3]) == pytest.approx(clipped)
     assert x.shape[1] > 1
 
 

@@ -155,7 +155,7 @@ class Features:
     def features(self, x: NDArray[Any]) -> Floats:
         """Return unit vectors (n, d) of encoded inputs (n, …), each computed from one record."""
         if self.schema.images:
-            parts = histograms(x.reshape(len(x), -1, *x.shape[-2:]))
+            parts = histograms(np.clip(x, 0.0, 1.0).reshape(len(x), -1, *x.shape[-2:]))
         elif sizes := getattr(self.inputs, "sizes", None):
             codes = [np.eye(size)[column] for size, column in zip(sizes, x.T, strict=True)]
             numbers = x / np.maximum(np.array(sizes) - 1, 1)
