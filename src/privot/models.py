@@ -116,11 +116,11 @@ class ModelKind:
             )
         damage = _find_damage(folder, fields, text)
         if damage is not None:
-            raise self.damaged(folder, damage)
+            raise self.damage_error(folder, damage)
         return dict(fields)
 
-    def damaged(self, folder: Path, reason: str) -> PrivotError:
-        """Return the error to raise for a damaged folder."""
+    def damage_error(self, folder: Path, reason: str) -> PrivotError:
+        """Return the error for a damaged folder."""
         return PrivotError(
             f"model {folder} is damaged ({reason}): copy it again, or make it again by `{self.command}`"
         )
@@ -136,7 +136,7 @@ def kind_of(folder: Path) -> str | None:
 
 
 def _find_damage(folder: Path, fields: dict[str, Any], text: bytes) -> str | None:
-    """Describe the first difference between a folder and its seal; None if there is none."""
+    """Describe the first difference of a folder's files from its seal; None if they agree."""
     # The text is compared, not the values, to detect changed bytes between values as well.
     if _sealed({name: value for name, value in fields.items() if name != "seal"}) != text:
         return f"{_DESCRIPTION} was changed"
@@ -170,7 +170,7 @@ class Checkpoint:
 
     Arguments:
         path: Path of the file; None for a run that saves no state.
-        identity: Plain values that identify the run (settings, a hash of the data).
+        identity: JSON values that identify the run (settings, a hash of the data).
         resume: Whether to continue from the file if it exists.
 
     Examples:
@@ -182,9 +182,7 @@ class Checkpoint:
     def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:
         self.path = None if path is None else Path(path)
         self.resume = resume
-        self.identity = json.loads(
-            json.dumps(identity)
-        )  # with lists for tuples, as `load` reads it
+        self.identity = json.loads(json.dumps(identity))  # lists for tuples, as `load` reads it
         self._saved = time.perf_counter()
 
     def of(self, identity: Mapping[str, Any]) -> "Checkpoint":
@@ -245,7 +243,7 @@ def _leaves(fields: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 Guarantee = PureDP | ApproximateDP | DistributedDP | IntegralPrivacy
-COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
+HISTORY_COLUMNS = ("step", "loss", "learning_rate", "marginal_error", "seconds")
 
 
 @dataclass
@@ -253,11 +251,11 @@ class History:
     """History of a training run.
 
     Arguments:
-        rows: Step, mean loss since the last row, learning rate, mean marginal error, seconds in total.
+        rows: Step, mean loss since the last row, learning rate, mean marginal error, seconds so far.
 
     Examples:
         >>> history = History([(100, 0.5, 0.001, 0.0, 2.5), (200, 0.25, 0.0, 0.0, 5.0)])
-        >>> history["loss"].tolist(), history.done()
+        >>> history["loss"].tolist(), history.totals()
         ([0.5, 0.25], {'steps': 200, 'seconds': 5.0})
     """
 
@@ -265,22 +263,22 @@ class History:
 
     def __getitem__(self, column: str) -> np.ndarray:
         """Return one column as an array."""
-        return np.array([row[COLUMNS.index(column)] for row in self.rows])
+        return np.array([row[HISTORY_COLUMNS.index(column)] for row in self.rows])
 
-    def done(self) -> dict[str, float]:
-        """Return the number of steps taken, and the seconds."""
-        last = self.rows[-1] if self.rows else (0.0,) * len(COLUMNS)
-        return {"steps": int(last[0]), "seconds": last[COLUMNS.index("seconds")]}
+    def totals(self) -> dict[str, float]:
+        """Return the number of steps, and the duration in seconds."""
+        last = self.rows[-1] if self.rows else (0.0,) * len(HISTORY_COLUMNS)
+        return {"steps": int(last[0]), "seconds": last[HISTORY_COLUMNS.index("seconds")]}
 
     def save(self, path: Path) -> None:
         """Write `history.parquet`."""
-        pq.write_table(pa.table({name: self[name] for name in COLUMNS}), path)
+        pq.write_table(pa.table({name: self[name] for name in HISTORY_COLUMNS}), path)
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read `history.parquet`."""
         table = pq.read_table(path)
-        columns = [table.column(name).to_pylist() for name in COLUMNS]
+        columns = [table.column(name).to_pylist() for name in HISTORY_COLUMNS]
         return cls(list(zip(*columns, strict=True)))
 
 
@@ -312,7 +310,7 @@ class Sums(Summarized, Sized, ABC):
 
 
 class Learned(Summarized, ABC):
-    """Base class of results learned from private records, with a guarantee and a folder on disk.
+    """Base class of what is learned from private records, with a guarantee and a folder on disk.
 
     A subclass that sets `kind` is registered for [`load`][privot.models.load].
     """
@@ -337,7 +335,7 @@ class Learned(Summarized, ABC):
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """Return the plain values for `model.json`: parameters, and facts about the fit."""
+        """Return the JSON values for `model.json`: parameters, and facts about the fit."""
 
     @abstractmethod
     def arrays(self) -> Mapping[str, Array]:
@@ -376,7 +374,7 @@ class Learned(Summarized, ABC):
     @classmethod
     @contextmanager
     def stored(cls, path: str | Path) -> Iterator[Stored]:
-        """Yield the contents of a folder of this kind; raise errors of the block as damage."""
+        """Yield the contents of a folder of this kind; report errors of the block as damage."""
         path = Path(path)
         recover_folder(path)
         fields = cls.kind.read(path)
@@ -385,7 +383,7 @@ class Learned(Summarized, ABC):
             arrays = safetensors.numpy.load_file(path / WEIGHTS)
             yield Stored(fields, arrays, History.load(path / HISTORY) if trained else None)
         except _DAMAGE as error:
-            raise cls.kind.damaged(path, str(error).splitlines()[0]) from None
+            raise cls.kind.damage_error(path, str(error).splitlines()[0]) from None
 
 
 class Model(Learned):

@@ -1,8 +1,9 @@
 """Pages of results: prose is written by hand, tables by a command from measured rows.
 
-The page `docs/results/NAME.md` has its rows and pictures in the folder `docs/results/NAME/`. Between
-`<!-- table TITLE -->` and `<!-- end -->` a command puts what the rows say; all else on the page is left
-as it is. Nothing is computed that is not in the rows, but means, deviations and comparisons of them.
+The page `docs/results/NAME.md` has its rows, pictures and further pages in the folder
+`docs/results/NAME/`. Between `<!-- table TITLE -->` and `<!-- end -->` a command puts what the rows
+say; all else on the pages is left as it is. Nothing is computed that is not in the rows, but means,
+deviations and comparisons of them.
 """
 
 from __future__ import annotations
@@ -40,15 +41,21 @@ def folder_of(page: Path) -> Path:
 
 
 def rewrite(page: Path, tables: Tables) -> None:
-    """Write the marked tables of a page anew."""
-    text = fill(page.read_text(encoding="utf-8"), tables)
-    with replacing_file(page) as draft:
-        draft.write_text(text, encoding="utf-8")
-    print(page)
+    """Write the marked tables of a page, and of the further pages in its folder, anew."""
+    folder = page.with_suffix("")
+    for path in (page, *sorted(folder.glob("*.md"))):
+        inside = "" if path == page else folder.name
+        text = fill(path.read_text(encoding="utf-8"), tables, inside)
+        with replacing_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
+        print(path)
 
 
-def fill(page: str, tables: Tables) -> str:
+def fill(page: str, tables: Tables, folder: str = "") -> str:
     """The page with every marked table written anew.
+
+    Links in tables are relative to the first page; `folder` names the folder beside it in which a
+    further page lies.
 
     Raises:
         PrivotError: if the page marks a table that is not known.
@@ -58,7 +65,10 @@ def fill(page: str, tables: Tables) -> str:
         name = match.group(1)
         if name not in tables:
             raise PrivotError(f"the page marks table {name!r}: known are {', '.join(tables)}")
-        return f"<!-- table {name} -->\n{tables[name]().strip()}\n<!-- end -->"
+        text = tables[name]().strip()
+        if folder:
+            text = re.sub(r"\]\((?!http|#)", "](../", text).replace(f"](../{folder}/", "](")
+        return f"<!-- table {name} -->\n{text}\n<!-- end -->"
 
     return re.sub(r"<!-- table ([\w ]+) -->\n.*?<!-- end -->", written, page, flags=re.DOTALL)
 

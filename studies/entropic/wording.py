@@ -85,5 +85,5 @@ def epsilons(noise: ImageNoise) -> str:
 
 
 def place(where: str, section: str) -> str:
-    """Where a sentence stands, and the section of the page that measures it."""
-    return f"{where} · [{section}](#{_SECTIONS[section]})"
+    """Where a sentence stands, and the section of the figures that measures it."""
+    return f"{where} · [{section}](entropic/figures.md#{_SECTIONS[section]})"

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from privot.core.errors import PrivotError
 from privot.schema.columns.identifier import IdentifierColumn
-from privot.schema.drafts import NO_DATES, NULLABLE, PUBLIC, DraftColumn
+from privot.schema.drafts import DATE_BOUNDS, NULLABLE, PUBLIC, DraftColumn
 
 _MOST_REFERENCES = 20
 
@@ -96,7 +96,7 @@ def _column(name: str, found: Mapping[str, Any]) -> DraftColumn:
         fields = {"kind": "datetime"} | (
             {} if found["format"] == "date" else {"resolution": "second"}
         )
-        return DraftColumn(name, fields | nullable, (NO_DATES, *left))
+        return DraftColumn(name, fields | nullable, (DATE_BOUNDS, *left))
     return _text(name, found)
 
 

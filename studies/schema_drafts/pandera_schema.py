@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from privot.core.errors import PrivotError
-from privot.schema.drafts import NO_DATES, NULLABLE, PUBLIC, DraftColumn
+from privot.schema.drafts import DATE_BOUNDS, NULLABLE, PUBLIC, DraftColumn
 from studies.schema_drafts.json_schema import numeric
 
 _LOW = {"in_range", "greater_than_or_equal_to", "greater_than"}
@@ -49,7 +49,7 @@ def _column(name: str, column: Any) -> DraftColumn:
         return DraftColumn(name, {"kind": "boolean"} | nullable, left)
     if "date" in dtype:
         days = {} if dtype == "date" else {"resolution": "second"}
-        return DraftColumn(name, {"kind": "datetime"} | days | nullable, [NO_DATES, *left])
+        return DraftColumn(name, {"kind": "datetime"} | days | nullable, [DATE_BOUNDS, *left])
     integer = "int" in dtype
     if integer or "float" in dtype:
         low, high = _limit(checks, _LOW, "min_value"), _limit(checks, _HIGH, "max_value")

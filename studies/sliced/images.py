@@ -18,6 +18,7 @@ Usage:
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,9 @@ def as_table(x: Tensor, y: Tensor) -> pa.Table:
 
 
 def load_split(path: Path, split: str) -> tuple[Tensor, Tensor]:
-    """Images in [0, 1] and labels of `"train"` or `"test"`."""
-    with np.load(path, allow_pickle=False) as file:
+    """Images in [0, 1] and labels of `"train"` or `"test"`; a file is looked for in PRIVOT_DATA, too."""
+    found = path if path.exists() else Path(os.environ.get("PRIVOT_DATA", "."), path)
+    with np.load(found, allow_pickle=False) as file:
         x, y = file[f"x_{split}"], file[f"y_{split}"]
     return torch.from_numpy(x).float() / 255, torch.from_numpy(y.astype(np.int64))
 
@@ -121,7 +123,9 @@ def judged(
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train, …")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="npz of x_train, …; or its name in PRIVOT_DATA"
+    )
     parser.add_argument("--epsilon", type=float, default=10.0)
     parser.add_argument("--components", type=int, help="of a label; by default they follow ε")
     parser.add_argument("--low-pass", type=int, help="frequencies of means")

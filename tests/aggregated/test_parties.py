@@ -15,6 +15,7 @@ from privot.aggregated import Encoder, Server, server
 from privot.aggregated.prio3 import SEED_SIZE, Usage
 from privot.central.sums import sensitivity
 from privot.core.errors import PrivotError
+from privot.privacy import ledger
 
 
 def test_a_second_folder_of_an_encoder_is_refused(tmp_path):
@@ -54,6 +55,32 @@ def test_an_older_folder_without_its_ledger_is_refused(tmp_path, backup):
         Server(leader.folder)
 
 
+def test_a_folder_from_before_a_kill_is_refused_once_its_sums_are_out(tmp_path):
+    """A kill after the ledger's file and before its witness left older copies as good as the newest."""
+    leader, _ = servers(tmp_path, encoder(), table(250))
+    ids, old = leader.ids(), tmp_path / "old"
+    shutil.copytree(leader.folder, old)
+    process = get_context("fork").Process(target=counting, args=(leader.folder, ids))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert Server(leader.folder).release(ids).exists()
+    with pytest.raises(PrivotError, match="rolled back or copied"):
+        Server(old)
+
+
+def counting(folder, ids):
+    """Release in a process that dies when it has written a file."""
+    write, leader = ledger.write_json, Server(folder)
+
+    def last(path, fields):
+        write(path, fields)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    ledger.write_json = last
+    leader.release(ids)
+
+
 def making(folder, rule, at):
     def die(*_, **__):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -62,14 +89,29 @@ def making(folder, rule, at):
     Server.create(folder, rule, "leader")
 
 
-@pytest.mark.parametrize("at", [(server.Ledger, "begin"), (server, "_note_server")])
-def test_a_kill_while_a_folder_is_made_leaves_none(tmp_path, at):
+@pytest.mark.parametrize("at", [(server.Ledger, "begin"), (server, "write_json")])
+def test_a_kill_while_a_folder_is_made_leaves_none_or_a_whole_one(tmp_path, at):
+    """And none of the campaign's only leader is used up."""
     process = get_context("fork").Process(target=making, args=(tmp_path / "leader", encoder(), at))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    assert not (tmp_path / "leader").exists()
-    assert Server.create(tmp_path / "leader", encoder(), "leader").role == "leader"
+    if at[1] == "begin":
+        assert not (tmp_path / "leader").exists()
+        Server.create(tmp_path / "leader", encoder(), "leader")
+    assert Server(tmp_path / "leader").role == "leader"
+    with pytest.raises(PrivotError, match="has had a leader of this encoder"):
+        Server.create(tmp_path / "again", encoder(), "leader")
+
+
+def test_of_two_folders_that_were_made_at_once_one_is_used(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(server, "_note_server", lambda *_: None)  # each before the other's note
+        for name in ("first", "second"):
+            Server.create(tmp_path / name, encoder(), "leader")
+    assert [Server(tmp_path / "second").role for _ in range(2)] == ["leader"] * 2
+    with pytest.raises(PrivotError, match="has had a leader of this encoder"):
+        Server(tmp_path / "first")
 
 
 def explained(circuit, points, verifiers, candidate, joint_rand):
@@ -125,7 +167,7 @@ def test_a_server_that_declares_people_invalid_opens_no_fewer_and_no_one_twice(t
         sent[head + row * size + 20] ^= 1
     (tmp_path / "spoiled.bin").write_bytes(sent)
     assert leader.verify(tmp_path / "spoiled.bin") == 49
-    with pytest.raises(PrivotError, match="has 49 reports, and the promise is of 50"):
+    with pytest.raises(PrivotError, match="49 reports are fewer than the promise.s 50"):
         leader.release(leader.ids())
     assert leader.verify(helper.prepare()) == 70
     ids = sorted(leader.ids())

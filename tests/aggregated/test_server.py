@@ -123,10 +123,10 @@ def test_a_liar_moves_any_count_by_any_amount_and_nobodys_privacy(tmp_path, monk
 
 def test_fewer_than_the_promises_people_are_not_opened(tmp_path):
     leader, _ = servers(tmp_path, encoder(), table(250))
-    with pytest.raises(PrivotError, match="has 199 reports, and the promise is of 200"):
+    with pytest.raises(PrivotError, match="199 reports are fewer than the promise.s 200"):
         leader.release(sorted(leader.ids())[:199])
     twice = sorted(leader.ids())[:150] * 2
-    with pytest.raises(PrivotError, match="has 150 reports"):
+    with pytest.raises(PrivotError, match="150 reports are fewer"):
         leader.release(twice)
     assert len(leader.ids()) == 250
     assert not [*leader.folder.glob("sum-*")]

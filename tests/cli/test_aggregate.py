@@ -83,12 +83,13 @@ def test_what_cannot_be_is_refused(whole, tmp_path):
     again = "aggregate again shares/leader.shares --encoder encoder.json --role leader"
     assert "has had a leader of this encoder" in refused(whole, again)
     (whole / "few.txt").write_text("\n".join((whole / "leader/ids.txt").read_text().split()[:9]))
-    few = refused(whole, "aggregate leader --release few.txt -o few.json")
-    assert "batch has 9 reports, and the promise is of 300" in few
+    few = refused(whole, "aggregate leader --release few.txt --release few.txt -o few.json")
+    assert "9 reports are fewer than the promise's 300" in few
     assert not (whole / "few.json").exists()
     assert "cannot be read" in refused(whole, "aggregate leader --release none.txt -o few.json")
-    said = refused(whole, "aggregate leader --release leader.json -o few.json")
-    assert "(leader.json has sums, and no ids): give the servers' ids.txt" in said
+    for given, found in (("leader.json", 0), ("leader/ids.txt", 1)):
+        said = refused(whole, f"aggregate leader --release {given} -o few.json")
+        assert f"({found} lists of ids, not two): give the servers' ids.txt" in said
     both = "aggregate leader --release leader/ids.txt --release helper/ids.txt -o few.json"
     for ignored in (" shares/leader.shares", " --verify proofs.bin"):
         assert "neither SHARES nor --verify" in refused(whole, both + ignored)
@@ -133,6 +134,9 @@ def test_the_key_of_proofs_is_secret_and_needed(proven):
     assert not (proven / "third").exists()
     (proven / "torn").write_text("no key")
     assert "--key torn cannot be read" in refused(proven, made + " --key torn")
+    (proven / "wrong").write_text("ab" * 16)
+    again = refused(proven, "aggregate leader --key wrong")
+    assert "--key wrong: leader has another, and no report is verified by two" in again
     bare = SCHEMA[SCHEMA.index("[columns.color]") :]
     (proven / "bare.toml").write_text(bare)
     calibrate = "calibrate bare.toml --epsilon 1 --proofs -o local.json"

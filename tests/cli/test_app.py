@@ -47,7 +47,7 @@ def test_calibrate_tells_the_noise_before_anyone_reports(whole):
     words = privot(
         whole, "calibrate", "schema.toml", "--epsilon", "2", "--report", "split", "-o", "r4.json"
     ).stdout
-    assert "height: an estimate of standard deviation 11.74" in words
+    assert "height: within 25% of the range from the truth with probability 58.3%; as an " in words
     assert "window: at ε = 1 its planned error is 1% of the range, the least; laplace 3.2%" in words
 
 

@@ -50,7 +50,7 @@ def test_what_is_refused_leaves_what_is_there(call, tmp_path):
     assert call(line)[0] == 0
     before = (tmp_path / "north.json").read_bytes()
     assert "exists" in call(line)[2]
-    assert "has counted 1 releases already" in call(f"{line} --force")[2]
+    assert "counted a release: use its sums, or spend more" in call(f"{line} --force")[2]
     assert "is in two of the sums" in call("collect north.json north.json --count -o twice.json")[2]
     assert "no setting but seed" in call("fit north.json -o model --estimator latent_classes")[2]
     for option in ("--target sick", "--waves", "--device cpu", "--strict"):

@@ -68,6 +68,9 @@ def test_what_a_schema_promises_needs_no_options(tmp_path):
     done = privot(tmp_path, "campaign", "new", "schema.toml", "-o", "c")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "c" / "analyst.key").exists()
+    refused = privot(tmp_path, "campaign", "delete", "c", "--all")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "nobody can tell which sealed report is whose: remove the whole store" in refused.stderr
     away = ("--collector", "https://shuffler.example", "-o", "d")
     done = privot(tmp_path, "campaign", "new", "schema.toml", *away)
     assert "on the shuffler's machine" in done.stdout

@@ -170,14 +170,22 @@ class FailingFlush:
         return self.connection.execute(query, *given)
 
 
-@pytest.mark.parametrize("failing", ["flush", "write"])
+class OutOfMemory(FailingFlush):
+    """A connection where SQLite finds no memory, for which Python has no sqlite3.Error."""
+
+    def executemany(self, *given):
+        raise MemoryError
+
+
+@pytest.mark.parametrize("failing", ["flush", "write", "memory"])
 def test_a_disk_that_fails_stops_the_store_until_it_is_opened_again(tmp_path, failing):
     reports, lines = made(3000), []
     store = opened(tmp_path, lines.append)
     store.append(*rows(reports[:10]))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if failing == "flush":
-        store._connection = FailingFlush(store._connection)
+    if failing != "write":
+        kind = FailingFlush if failing == "flush" else OutOfMemory
+        store._connection = kind(store._connection)
     else:
         size = max(file.stat().st_size for file in tmp_path.iterdir())
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, limits[1]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.forecast.fits import forecast_fit, likelihood_weights, made_up, quantiles
+from privot.forecast.fits import forecast_fit, likelihood_weights, quantiles, random_population
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -23,7 +23,7 @@ SCHEMA = declared(2, 3)
 
 def learned(epsilon, people, seed=0):
     """A model of made-up people, and these."""
-    population = made_up(SCHEMA, seed=9)
+    population = random_population(SCHEMA, seed=9)
     release = Randomizer.calibrate(SCHEMA, epsilon).privatize(population.draw(people, seed))
     return fit(release, seed=seed), population
 

@@ -10,7 +10,7 @@ from privot.core.errors import PrivotError
 from privot.evaluation import total_variation
 from privot.evaluation.distances import independent
 from privot.evaluation.estimates import sampler_of
-from privot.forecast.fits import dependence, made_up, population_of, with_dependence
+from privot.forecast.fits import dependence, population_of, random_population, with_dependence
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.randomizer import Randomizer
@@ -29,12 +29,14 @@ SCHEMA = Schema.from_dict(
 
 @pytest.fixture(scope="module")
 def model():
-    release = Randomizer.calibrate(SCHEMA, 8.0).privatize(made_up(SCHEMA, 4).draw(3000, 0))
+    release = Randomizer.calibrate(SCHEMA, 8.0).privatize(
+        random_population(SCHEMA, 4).draw(3000, 0)
+    )
     return fit(release, seed=0)
 
 
 def test_made_up_people_depend_as_they_should_and_are_drawn_from_their_law():
-    first, second = made_up(SCHEMA, 0), made_up(SCHEMA, 1)
+    first, second = random_population(SCHEMA, 0), random_population(SCHEMA, 1)
     pairs = [first.law.marginal(pair) for pair in combinations(range(3), 2)]
     gaps = [total_variation(joint, independent(joint)) for joint in pairs]
     assert dependence(first.law) == np.mean(gaps) == pytest.approx(0.1, abs=0.01)

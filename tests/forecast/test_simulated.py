@@ -69,5 +69,5 @@ def test_what_cannot_be_is_refused(given, words):
 
 
 def test_places_need_a_prior():
-    with pytest.raises(PrivotError, match="only tables of codes are made up"):
+    with pytest.raises(PrivotError, match="only tables of codes have a default"):
         simulate_campaign(SQUARE, 1.0, 100)

@@ -15,8 +15,8 @@ from privot.forecast import simulation
 from privot.forecast.simulation import (
     errors_against,
     forecast_trust,
-    made_up_places,
     promises_at,
+    random_places,
     weighted_sums,
     z_order,
 )
@@ -145,8 +145,8 @@ def test_points_stand_near_their_neighbors_on_the_curve():
     assert np.linalg.norm(np.diff(points[order], axis=0), axis=1).mean() < 0.2
 
 
-def test_made_up_places_are_of_the_box():
-    table = made_up_places(MAP, 0)
+def test_random_places_are_of_the_box():
+    table = random_places(MAP, 0)
     points = np.stack([column.to_numpy() for column in table.columns], axis=1)
     assert points.min() >= 0
     assert points.max() <= 1

@@ -164,6 +164,17 @@ integer = true
     assert np.mean(sizes <= 3) > 0.75
 
 
+@pytest.mark.parametrize("space", [Schema, RecordSpace])
+def test_a_schema_that_promises_another_place_makes_no_draws(space):
+    """It would say ε = 0.5 to people, with nobody trusted, of records that a curator has at ε = 20."""
+    column = {"kind": "numeric", "bounds": [0, 9]}
+    promise = {"epsilon": 0.5, "where": "local"}
+    schema = Schema.from_dict({"columns": {"age": column}, "promise": promise})
+    table = {"age": np.arange(60) % 9.0}
+    with pytest.raises(PrivotError, match=r"promises ε = 0\.5, local, and draws .* \[promise\]"):
+        fit(table, schema if space is Schema else space(schema), epsilon=20.0, draws=2)
+
+
 class TestModel(ModelLaws):
     repeats = False
 

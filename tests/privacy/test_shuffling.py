@@ -443,6 +443,9 @@ def test_more_batches_cost_about_their_root():
     assert 5 * one < many < 6.5 * one
     assert composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=1) == one
     assert composed_shuffled_epsilon(0.0, 50_000, 1e-6, batches=9) == 0.0
+    # A batch's share of a tiny δ is small, or below all that are computed with.
+    assert one < composed_shuffled_epsilon(4.0, 50_000, 1e-299, batches=4) < 16.0
+    assert composed_shuffled_epsilon(4.0, 50_000, 1e-299, batches=11) == 44.0
     with pytest.raises(PrivotError, match="batches 0 cannot be"):
         composed_shuffled_epsilon(4.0, 50_000, 1e-6, batches=0)
 

@@ -141,7 +141,7 @@ def test_nothing_is_published_without_receipts(tmp_path):
     receipts = [*run.privatize([people(0, 50)])]
     with pytest.raises(PrivotError, match="lacks receipts"):
         run.publish()
-    run.parts.path(run.parts.done().pop()).unlink()
+    run.parts.path(run.parts.completed().pop()).unlink()
     with pytest.raises(PrivotError, match="lacks parts"):
         run.publish(receipts)
     assert not (tmp_path / "release").exists()
@@ -169,7 +169,7 @@ def test_counts_of_a_run_are_those_of_its_named_parts(tmp_path):
     again = [*run.privatize([table])]
     with pytest.raises(PrivotError, match="give all receipts of one execution"):
         run.publish(receipts + again)
-    named = [run.parts.path(number) for number in sorted(run.parts.done())]
+    named = [run.parts.path(number) for number in sorted(run.parts.completed())]
     assert run.publish(again).num_rows == len(Counts.load(output)) == 3000
     assert len(named) == 6
     assert os.listdir(tmp_path) == ["people.counts"]

@@ -46,7 +46,7 @@ def test_a_killed_run_goes_on_and_nobody_is_noised_twice(raw, tmp_path, name, mo
     monkeypatch.undo()
     done_before = Parts.begin(
         output, 1024, 10, RANDOMIZER.to_json(), _identity(raw), "resume"
-    ).done()
+    ).completed()
     assert done_before
     assert not output.exists()
     (unfinished(output) / ".part-000009.arrow.0a0a.draft").write_bytes(b"half a part")

@@ -13,6 +13,7 @@ import pytest
 import privot
 from privot import PrivotError, Randomizer, Schema
 from privot.audit import audit_randomizer
+from privot.collector.collecting import without_impossible
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.shuffling import (
@@ -21,6 +22,7 @@ from privot.privacy.shuffling import (
     shuffled_epsilon,
 )
 from privot.randomizer import Release, weight_pairs
+from privot.randomizer.reports.rows import ReportTable
 from privot.schema.promise import Promise
 from privot.waves import Panel, PanelGuarantee
 
@@ -109,6 +111,27 @@ def test_a_file_of_two_batches_is_neither_counted_nor_loaded(tmp_path):
     for read in (Release.load, privot.count):
         with pytest.raises(PrivotError, match="both.parquet is not in the order of ids"):
             read(path)
+    # A fit leaves out impossible reports; the others are not put in order on the way.
+    first = tables[0].slice(0, 1)
+    nothing = pa.table({name: pa.nulls(1, first.field(name).type) for name in first.column_names})
+    pq.write_table(pa.concat_tables([nothing.cast(first.schema), *tables]), path)
+    with (
+        pytest.raises(PrivotError, match="both.parquet is not in the order of ids"),
+        without_impossible(path, tmp_path / "quarantine.csv", strict=False),
+    ):
+        pass
+
+
+def test_single_reports_of_two_batches_are_not_fitted_as_one():
+    """Where a model needs single reports, nothing counts them, and all were of one batch once."""
+    names = ["a", "b", "c", "d"]  # more coordinates than a map has
+    columns = PLACE.replace('["x", "y"]', str(names)).replace("[[0, 1], [0, 1]]", str([[0, 1]] * 4))
+    randomizer = calibrated(columns, 1, 300)
+    one, other = (randomizer.privatize(dict.fromkeys(names, np.full(300, 0.5))) for _ in range(2))
+    for parts in ((one.table, other.table), (one.table, one.table)):
+        several = Release(ReportTable.of(*parts), randomizer)
+        with pytest.raises(PrivotError, match="not in the order of ids"):
+            privot.fit(several, steps=1)
 
 
 def test_reports_in_the_order_of_records_are_not_shuffled():

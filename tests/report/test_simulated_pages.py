@@ -10,7 +10,7 @@ from privot.report.pages import (
     TRUST_FILES,
     draw_trust,
     stamped,
-    write_rehearsal,
+    write_simulated_campaign,
     write_trust,
 )
 from privot.report.panels import new_figure
@@ -18,7 +18,7 @@ from privot.report.panels import new_figure
 
 def test_every_file_is_stamped(tmp_path):
     told = simulate_campaign(USES, 2.0, 200, prior=uses_only(0.4, 300, 0), rehearsals=1)
-    paths = write_rehearsal(tmp_path, told, 2.0, 200)
+    paths = write_simulated_campaign(tmp_path, told, 2.0, 200)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(SIMULATED_FILES)
     assert all(path.name.startswith("SIMULATED-") for path in paths)
     assert paths[0].read_text().count("SIMULATED") >= 5

@@ -68,7 +68,8 @@ def test_what_is_read_is_the_tables_own_only_to_be_read():
         ("sex", ["F", "m"], "row 2: column 'sex' differs from a category by capitals"),
         ("sex", ["F", ""], "row 2: column 'sex' has no value"),
         ("sex", pa.array(["F", None]), "row 2: column 'sex' has no value"),
-        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list<"),
+        ("sex", pa.array([["F"], ["M"]]), "row 1: column 'sex' holds list, not text"),
+        ("weight", [{"a secret": 1}] * 2, "row 1: column 'weight' holds struct, not numbers"),
         ("smokes", ["true", "perhaps"], "row 2: column 'smokes' is none of its 2 categories"),
     ],
 )
@@ -97,7 +98,7 @@ def test_numbers_and_dates_as_text_are_what_they_say():
 def test_all_problems_of_a_column_are_found_at_once():
     weights = pa.table({"weight": ["1", "1,5", None, "x", "inf", "2,5", "31.12.2001"]})
     found = {
-        problem.what: np.flatnonzero(problem.rows).tolist()
+        problem.fault: np.flatnonzero(problem.rows).tolist()
         for problem in SCHEMA.columns["weight"].read("weight", weights)[1]
     }
     assert found == {

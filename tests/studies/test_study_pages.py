@@ -53,6 +53,17 @@ def test_a_page_is_rewritten_between_its_marks_alone(tmp_path, capsys):
         main(["images.page", str(page)])
 
 
+def test_further_pages_have_links_of_their_own(tmp_path):
+    first, further = tmp_path / "a.md", tmp_path / "a" / "b.md"
+    further.parent.mkdir()
+    for page in (first, further):
+        page.write_text("[x](y.md)\n<!-- table t -->\n<!-- end -->\n", encoding="utf-8")
+    rewrite(first, {"t": lambda: "![p](a/p.png) [c](c.md) [d](#d)"})
+    assert "![p](a/p.png) [c](c.md) [d](#d)" in first.read_text(encoding="utf-8")
+    assert "![p](p.png) [c](../c.md) [d](#d)" in further.read_text(encoding="utf-8")
+    assert further.read_text(encoding="utf-8").startswith("[x](y.md)")
+
+
 def test_rows_are_read_as_they_were_written(tmp_path, capsys):
     rows = [{"σ": 1.0}, {"σ": 2.0}]
     gather(iter(rows), tmp_path / "new" / "some.json")

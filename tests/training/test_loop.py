@@ -71,7 +71,7 @@ def test_an_interrupted_run_leaves_the_average_so_far():
 
     with pytest.raises(Interrupted) as stopped:
         train(point, objective, SETTINGS, progress=stop)
-    assert stopped.value.history.done()["steps"] == len(seen) == 17
+    assert stopped.value.history.totals()["steps"] == len(seen) == 17
     assert stopped.value.history.rows[-1][0] == 17
     # Between the weights of its last steps, and no longer the last ones.
     low, high = torch.stack(seen[8:]).aminmax(dim=0)
@@ -107,7 +107,7 @@ def test_a_time_limit_takes_as_many_steps_as_fit_and_cools_down_over_them(clock)
         clock.tick(step, steps, loss)
 
     _, history = trained(settings, progress=slowly)
-    steps = history.done()["steps"]
+    steps = history.totals()["steps"]
     assert 45 < steps < 55
     assert planned[0] == 4_000
     assert planned[-1] == steps
@@ -133,7 +133,7 @@ def test_a_resumed_run_keeps_to_the_steps_that_its_time_allowed(tmp_path, clock)
             progress=slowly_until(21),
         )
     _, history = trained(settings, checkpoint=Checkpoint(path, {}, True))
-    assert str(stopped.value).endswith(f"of {history.done()['steps']}")
+    assert str(stopped.value).endswith(f"of {history.totals()['steps']}")
 
 
 def test_a_loss_that_is_no_number_is_told():

@@ -52,6 +52,10 @@ def test_a_report_is_sealed_once_before_it_is_stored(tmp_path):
     assert ledger(tmp_path).reports(PANEL) == {SLOT: first}
     assert seals[0].to_bytes() not in (tmp_path / "ledger").read_bytes()
     assert ledger(tmp_path).spent(now=0.0).epsilon == 1.0  # of the report by itself
+    # What was stored open would be sent open later, with the sender's address, also if `seal` is given.
+    with pytest.raises(PrivotError, match="seal is missing.*give `seal_report`"):
+        report(ledger(tmp_path), SLOT + 4, device=replace(DEVICE, shuffled=True))
+    assert ledger(tmp_path).reports(PANEL) == {SLOT: first}
 
 
 def test_nothing_is_drawn_in_a_wave_that_is_not_due(tmp_path):

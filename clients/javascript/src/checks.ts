@@ -12,7 +12,7 @@ const MOST_SHEETS = 2 ** 20;
 
 /** Refuses a program that no proof is for. */
 export function requireProgram(program: Program): void {
-  whole("time_step", program.time_step, 1, 2 ** 32);
+  whole("time_step", program.time_step, 3600, 2 ** 32); // a report says the hour
   const { columns, joint, split, unread = [] } = program;
   need(typeof columns === "object" && columns !== null, "columns");
   need(list("unread", unread, 0).every(isText), "unread");

@@ -49,17 +49,18 @@ export class Outbox {
    * several times, a week for instance, each of which spends a budget of its own.
    */
   async report(device: Device, record: DataRecord, key = ""): Promise<Report | null> {
-    const { fingerprint } = device;
+    const { fingerprint, promise } = device;
+    const { shuffled } = promise;
     const kept =
       (await this.#store.get(fingerprint, key)) ??
-      (await this.#store.add({ fingerprint, key, bytes: device.report(record).toBytes() }));
+      (await this.#store.add({ fingerprint, key, bytes: device.report(record).toBytes(), shuffled }));
     return kept.bytes && Report.fromBytes(kept.bytes);
   }
 
   /** Keep a report that a `Ledger` drew, to be sent; one that was settled is not sent again. */
-  async keep(report: Report): Promise<void> {
-    const [fingerprint, bytes] = [toHex(report.fingerprint), report.toBytes()];
-    await this.#store.add({ fingerprint, key: toHex(report.id), bytes });
+  async keep(device: Device, report: Report): Promise<void> {
+    const { fingerprint, promise } = device;
+    await this.#store.add({ fingerprint, key: toHex(report.id), bytes: report.toBytes(), shuffled: promise.shuffled });
   }
 
   /** The reports that wait to be acknowledged. */
@@ -88,6 +89,9 @@ export class Outbox {
 
   async #deliver(batch: Waiting[], url: string, how: Sending, delivery: Delivery): Promise<void> {
     const { sealTo } = how;
+    if (!sealTo && batch.some((kept) => kept.shuffled)) {
+      throw new PrivotError("these reports are to be shuffled, and leave sealed alone: give the analyst's public key as sealTo");
+    }
     const reports = await Promise.all(batch.map((kept) => (sealTo ? this.#sealed(kept, sealTo) : kept.bytes)));
     const answer = await post(url, batch[0]!.fingerprint, reports, how);
     const again = new Set<number>();

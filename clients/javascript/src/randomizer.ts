@@ -14,8 +14,11 @@ import type { ShareProgram } from "./shares.js";
 
 const MARK = ',"fingerprint":"';
 
-/** What one report promises under local privacy; δ is 0 where it is pure, ε infinite where nothing is promised. */
-export type Promised = { epsilon: number; delta: number };
+/**
+ * What one report promises under local privacy; δ is 0 where it is pure, ε infinite where nothing is promised.
+ * Of shuffled reports the schema promises more together, and each leaves the device sealed.
+ */
+export type Promised = { epsilon: number; delta: number; shuffled: boolean };
 
 export type Pins = {
   /** Of the randomizer or encoder, 64 hexadecimal digits. */
@@ -60,7 +63,8 @@ export async function readRandomizer(
   }
   const pure = kind === "PureDP";
   const known = (pure || kind === "ApproximateDP") && neighboring === "local";
-  return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta } };
+  const shuffled = held.schema?.promise?.where === "shuffled";
+  return { fingerprint: found, program, promise: { epsilon: known ? epsilon : Infinity, delta: pure ? 0 : delta, shuffled } };
 }
 
 /** An encoder's fingerprint and program, and whether its shares have proofs; refused if it is not what the pins say. */

@@ -12,6 +12,8 @@ export type Kept = {
   readonly fingerprint: string;
   readonly key: string;
   readonly bytes: Uint8Array | null;
+  /** Whether it is to be sealed to an analyst before it is sent. */
+  readonly shuffled?: boolean;
 };
 
 export interface Store {

@@ -64,6 +64,17 @@ export const LAWS = {
     equal(all[0].split(",").slice(49, 53), ["0", "0", "0", "0"]);
     equal((await (await open()).waiting()).length, 0);
   },
+  async "a report that is to be shuffled does not leave open"(device, record, open) {
+    const { sent, how } = collector();
+    const [shuffled, sealTo] = [Object.create(device, { promise: { value: { ...device.promise, shuffled: true } } }), await analystKey()];
+    const drawn = device.report(record);
+    shuffled.report = () => drawn;
+    await (await open()).report(shuffled, record);
+    await (await open()).keep(shuffled, device.report(record));
+    const found = await (await open()).send(URL, how);
+    equal([sent.length, found.waiting, found.trouble.includes("sealTo")], [0, 2, true]);
+    equal((await (await open()).send(URL, { ...how, sealTo })).accepted, 2);
+  },
   async "keys are reports of their own"(device, record, open) {
     const outbox = await open();
     const [one, two] = [await outbox.report(device, record, "1"), await outbox.report(device, record, "../ü")];
@@ -133,7 +144,7 @@ export const LAWS = {
   async "reports of one device go apart, so that no batch links them"(device, record, open) {
     const [outbox, found] = [await open(), collector()];
     for (const key of ["1", "2"]) await outbox.report(device, record, key);
-    await outbox.keep(device.report(record));
+    await outbox.keep(device, device.report(record));
     equal((await outbox.send(URL, found.how)).accepted, 3);
     equal(found.sent.map(({ reports }) => reports.length), [1, 1, 1]);
   },

@@ -116,7 +116,7 @@ for (const [where, make] of [
   law("what it drew is sent once by an outbox", async (store) => {
     const ledger = await Ledger.open(store(), OLD);
     const outbox = new Outbox();
-    for (let again = 0; again < 2; again++) await outbox.keep(await ledger.report(device, RECORD, PANEL, at(SLOT)));
+    for (let again = 0; again < 2; again++) await outbox.keep(device, await ledger.report(device, RECORD, PANEL, at(SLOT)));
     assert.deepEqual((await outbox.waiting()).map(hex), (await ledger.reports(PANEL)).map(hex));
   });
 
@@ -124,7 +124,7 @@ for (const [where, make] of [
     const [ledger, shared] = [await Ledger.open(store(), OLD), store()];
     const report = await ledger.report(device, RECORD, PANEL, at(SLOT));
     const outbox = new Outbox(shared);
-    await outbox.keep(report);
+    await outbox.keep(device, report);
     assert.deepEqual((await outbox.waiting()).map(hex), [hex(report)]);
     const answer = JSON.stringify({ accepted: 1, duplicates: 0, failed: [] });
     await outbox.send("http://collector.invalid", { fetch: async () => new Response(answer) });

@@ -56,11 +56,9 @@ class SumRelease(Sums):
         PrivotError: if a batch is smaller than the promise's people, or the sums have another length.
 
     Examples:
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
-        ... })
-        >>> encoder, sums = Encoder.calibrate(schema), np.zeros(10, np.int64)
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
+        >>> encoder, sums = Encoder.calibrate(schema), np.zeros(3, np.int64)
         >>> release = SumRelease(encoder, {"monday": 1200}, sums)
         >>> merged = release.merge(SumRelease(encoder, {"tuesday": 1100}, sums))
         >>> len(merged), [round((part.stddev / encoder.stddev) ** 2) for part in (release, merged)]
@@ -154,16 +152,15 @@ def count(table: Any, schema: Schema, ledger: str | Path | None = None) -> SumRe
             or if the ledger exists, because another release would spend another budget.
 
     Examples:
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000},
-        ... })
-        >>> north, south = {"old": [True, False] * 500, "sick": [True] * 1000}, {
-        ...     "old": [True] * 1500, "sick": [False] * 1500}
+        >>> promise = {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
+        >>> north, south = {"old": [True, False] * 500}, {"old": [True] * 1500}
         >>> merged = count(north, schema).merge(count(south, schema))
         >>> len(merged), str(merged.guarantee)
         (2500, 'ε = 1, δ = 1e-06, replace_one, per person')
     """
+    if ledger is not None and Path(ledger).exists():
+        raise PrivotError(f"{ledger} counted a release: use its sums, or spend more with another")
     rule, source = SumRule.calibrate(schema), raw_records(table, schema)
     records = source.num_rows or 0
     rule.guarantee(records)  # raises if there are too few
@@ -187,13 +184,11 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
     Examples:
         >>> import tempfile
         >>> from privot.aggregated import Server
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
-        ... })
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ROLES]
-        >>> shares = zip(*encoder.encode_table({"old": [True] * 100, "sick": [False] * 100}))
+        >>> shares = zip(*encoder.encode_table({"old": [True] * 100}))
         >>> _ = [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         >>> ids = servers[0].ids() & servers[1].ids()
         >>> len(open_sums(*(server.release(ids) for server in servers)))
@@ -218,7 +213,7 @@ def open_sums(leader: str | Path, helper: str | Path) -> SumRelease:
 
 def load_sums(paths: Sequence[Path]) -> SumRelease:
     """Open the sums of leader and helper or, if the first file is no server's, merge noisy sums."""
-    if len(paths) == 2 and '"role":' in read_text(paths[0], "sums"):
+    if len(paths) == 2 and read_text(paths[0], "sums").startswith('{"encoder":'):
         return open_sums(*paths)
     first, *others = map(SumRelease.load, paths)
     return first.merge(*others)
@@ -282,13 +277,12 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
 
     Examples:
         >>> from privot import Schema
-        >>> encoder = Encoder.calibrate(Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
-        ... }))
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
+        >>> encoder = Encoder.calibrate(schema)
         >>> of_nobody = SumRelease(encoder, {"none": 1000}, np.zeros(encoder.length, np.int64))
         >>> fit(of_nobody).sample(3, seed=0).column_names
-        ['old', 'sick']
+        ['old']
     """
     settings = settings or SumSettings()
     rule = release.rule

@@ -24,9 +24,9 @@ guarantee by itself. Whoever reports under two ids spends two budgets. In one tr
 noised sum is stored and its shares are deleted. If the process is killed, there is the state before,
 from which nothing was published, or the noised sum, which is published later unchanged. Before its file
 is written, its reports are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a
-folder restored from a copy. An account creates one leader and one helper of an encoder, ever: a second
-could sum the same shares again, or prepare them with a second key, by which the other server could read
-records.
+folder restored from a copy. While it has its state folder, an account creates one leader and one helper
+of an encoder: a second could sum the same shares again, or prepare them with a second key, by which the
+other server could read records.
 
 **With proofs** (`privot.aggregated.prio3`) the servers share a key that no client knows, each sends a
 file (`prepare`) to the other, and S has only reports that both verified: each adds what some record
@@ -115,13 +115,11 @@ class Server:
     Examples:
         >>> import tempfile
         >>> from privot.schema import Schema
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100},
-        ... })
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 100}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
         >>> encoder, folder = Encoder.calibrate(schema), Path(tempfile.mkdtemp())
         >>> servers = [Server.create(folder / role, encoder, role) for role in ("leader", "helper")]
-        >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50, "sick": [False] * 100}))
+        >>> shares = zip(*encoder.encode_table({"old": [True, False] * 50}))
         >>> [server.accept(*of_server) for server, of_server in zip(servers, shares)]
         [100, 100]
         >>> ids = servers[0].ids() & servers[1].ids()
@@ -140,6 +138,7 @@ class Server:
         path = self.folder / "ledger.json"
         Chain.read(path)  # a ledger that is gone is refused, and not begun again
         self._ledger = Ledger(ServerPlan(self.encoder, self.role), path, resume=True)
+        _note_server(self.encoder, self.role, self._ledger.id)
 
     @classmethod
     def create(
@@ -169,6 +168,7 @@ class Server:
             raise PrivotError(
                 f"{folder} exists, and a server's folder is not replaced: name another"
             )
+        _note_server(encoder, role)
         with replacing_folder(folder, secret=True) as draft:
             encoder.save(draft / "encoder.json")
             create(draft / "shares.sqlite", secret=True)
@@ -179,7 +179,6 @@ class Server:
                     database.executescript(_TABLES_OF_PROOFS)
                     database.execute("INSERT INTO proofs VALUES (?)", (verify_key,))
             Ledger(ServerPlan(encoder, role), draft / "ledger.json").begin()
-            _note_server(encoder, role)
         return cls(folder)
 
     def accept(self, *shares: bytes) -> int:
@@ -198,7 +197,7 @@ class Server:
 
         With `whole`, a refused share is an error, and nothing is stored: see `accept`.
         """
-        key, rows = self._key() if self.encoder.proofs else b"", []
+        key, rows = self.verify_key() if self.encoder.proofs else b"", []
         for share in shares:  # before the transaction, for which others wait
             report_id, body = self.encoder.read_share(share, self.role)
             rows.append((report_id, body, self._verifier(key, report_id, body)))
@@ -240,7 +239,7 @@ class Server:
         Raises:
             PrivotError: if the encoder's shares have no proofs.
         """
-        self._key()
+        self.verify_key()
         path = self.folder / "proofs.bin"
         with (
             self._open() as database,
@@ -260,7 +259,7 @@ class Server:
         Raises:
             PrivotError: if the file is not whole, is of another encoder, or is this server's own.
         """
-        self._key()
+        self.verify_key()
         prio3, other = self.encoder.prio3, ROLES[self.role == "leader"]
         head, size = self.encoder.head(other), NONCE_SIZE + prio3.prep_share_size
         with self._transaction() as database, proofs.open("rb") as file:
@@ -278,8 +277,8 @@ class Server:
             (count,) = database.execute(f"SELECT COUNT(*) FROM shares {_VALID}").fetchone()
         return int(count)
 
-    def _key(self) -> bytes:
-        """Return the verification key; raise PrivotError if shares have no proofs."""
+    def verify_key(self) -> bytes:
+        """Return the key by which reports are verified; raise PrivotError if shares have no proofs."""
         if not self.encoder.proofs:
             raise PrivotError("the encoder's shares have no proofs: calibrate one with proofs")
         with self._open() as database:
@@ -392,16 +391,19 @@ def _insert(database: sqlite3.Connection, row: _Row) -> int:
     return NEW
 
 
-def _note_server(encoder: Encoder, role: Role) -> None:
-    """Record in the state folder that an encoder has a server of a role; raise if it had one before."""
+def _note_server(encoder: Encoder, role: Role, ledger: str | None = None) -> None:
+    """Note the ledger of an encoder's server in the state folder; raise if it had one with another."""
     with holding_state() as state:
-        note = state / "ledgers" / f"{encoder.fingerprint}-{role}.json"
-        if note.exists():
+        name = f"{encoder.fingerprint}-{role}"
+        own = state / "ledgers" / f"{name}-{ledger}.json"
+        found = [*own.parent.glob(f"{name}*")]
+        if found and found != [own]:
             raise PrivotError(
                 f"this account has had a {role} of this encoder, and another could open its reports "
                 "twice: use that one's folder, or calibrate again for a new campaign"
             )
-        write_json(note, {})
+        if ledger is not None and not found:
+            write_json(own, {})
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:

@@ -69,8 +69,8 @@ from privot.central.table_fit import PairCounts, TableFit
 from privot.core.errors import MOST_PEOPLE, PrivotError, require_count
 from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
+from privot.mechanisms.samplers import check_ratio
 from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
-from privot.privacy.rounding import at_least
 from privot.schema import Schema
 from privot.schema.promise import Promise
 
@@ -81,7 +81,7 @@ Role = Literal["leader", "helper"]
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
 _CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
-_MOST_SUM, _MOST_STDDEV = 2**62, 2.0**40  # so that sums do not wrap around
+_MOST_SUM = 2**62  # so that sums do not wrap around
 
 
 def expand(seed: bytes, length: int) -> Words:
@@ -109,9 +109,9 @@ class SumRule(Summarized):
             take several rounds of sums.
 
     Examples:
-        >>> columns = {name: {"kind": "boolean"} for name in ("old", "sick")}
         >>> promise = {"epsilon": 1, "where": "central", "delta": 1e-6, "people": 1000}
-        >>> rule = SumRule.calibrate(Schema.from_dict({"columns": columns, "promise": promise}))
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
+        >>> rule = SumRule.calibrate(schema)
         >>> print(rule.guarantee(1000))
         ε = 1, δ = 1e-06, replace_one, per person
     """
@@ -130,11 +130,7 @@ class SumRule(Summarized):
             raise PrivotError(
                 f"stddev {self.stddev!r} gives {found}, the promise is {self.promise}: calibrate again"
             )
-        if self.stddev > _MOST_STDDEV:
-            raise PrivotError(
-                f"epsilon {self.promise.epsilon!r} takes noise of stddev {at_least(self.stddev)}, too "
-                "large to be drawn exactly: give a larger epsilon"
-            )
+        check_ratio(self.stddev)
         self.require_room(self.people)
 
     @classmethod
@@ -151,7 +147,7 @@ class SumRule(Summarized):
         fitted = one_round_fit(schema, cls.where)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, sensitivity(fitted.query) / plan.ratios[0], **more)
+        return cls(schema, plan.stddev(fitted.query), **more)
 
     @property
     def promise(self) -> Promise:
@@ -190,8 +186,8 @@ class SumRule(Summarized):
                 ("records", "released") if self.where == "central" else ("reports", "opened")
             )
             raise PrivotError(
-                f"the batch has {count:,} {people}, and the promise is of {self.people:,} or more: wait "
-                f"for more; fewer are not {end}"
+                f"{count:,} {people} are fewer than the promise's {self.people:,}: wait for more; fewer "
+                f"are not {end}"
             )
         delta, unit = self.promise.delta, self.schema.unit
         epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)
@@ -253,15 +249,13 @@ class Encoder(SumRule):
         campaign: Random public name, so that another campaign of the same schema refuses the shares.
 
     Examples:
-        >>> schema = Schema.from_dict({
-        ...     "columns": {name: {"kind": "boolean"} for name in ("old", "sick")},
-        ...     "promise": {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000},
-        ... })
+        >>> promise = {"epsilon": 1, "where": "aggregated", "delta": 1e-6, "people": 1000}
+        >>> schema = Schema.from_dict({"columns": {"old": {"kind": "boolean"}}, "promise": promise})
         >>> encoder = Encoder.calibrate(schema)
         >>> print(encoder.guarantee(1000))
         ε = 1, δ = 1e-06 if one of the two servers is honest, else nothing, replace_one, per person
-        >>> [len(share) for share in encoder.encode({"old": True, "sick": False})]
-        [129, 81]
+        >>> [len(share) for share in encoder.encode({"old": True})]
+        [73, 81]
     """
 
     proofs: bool = False

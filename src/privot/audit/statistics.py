@@ -351,8 +351,8 @@ def audit(
         score: `score(outputs, record, other)` returns n numbers, larger where `record` is more
             likely, ideally the log-likelihood ratio; required for outputs of shape (n, d).
 
-    >>> coins = np.random.default_rng(0)
-    >>> flip = lambda bit, n: np.where(coins.random(n) < 0.75, bit, 1 - bit)
+    >>> rng = np.random.default_rng(0)
+    >>> flip = lambda bit, n: np.where(rng.random(n) < 0.75, bit, 1 - bit)
     >>> result = audit(flip, [(0, 1)], num_draws=200_000)
     >>> 1.05 < result.epsilon_lower < 1.0986  # log 3
     True

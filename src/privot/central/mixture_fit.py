@@ -124,11 +124,14 @@ class ImageFit(SumFit):
     def plan(self) -> SumPlan:
         """See `CentralFit`; refuse noise of a label's mean above .35 on pixels, in its frequencies."""
         plan, images = self.budget.plan(self.shares), self.records
-        query = PixelSums(images, np.zeros((images.num_labels, 1, 1)), self.norm)
+        origin = np.zeros((images.num_labels, 1, 1))
+        query = PixelSums(images, origin, self.norm)
         retained = min(self.low_pass**2 / math.prod(images.shape[-2:]), 1.0)  # share of variance
         error = plan.released_stddev(query) / LEVELS * math.sqrt(retained)
         remedy = "fewer frequencies (low_pass)"
         _require_clear_means(self, error, "images", "on every pixel", remedy)
+        products = ResidualProducts(images, origin, images, origin, self.residual_norm)
+        _ = plan.stddev(products, 1)  # the round of most noise
         return plan
 
     @threads_for(0)  # one thread: results do not depend on the number of cores

@@ -82,6 +82,7 @@ from scipy.sparse import csr_array
 from privot.core.errors import PrivotError, require_choice, require_finite
 from privot.core.processes import deferred_interruption
 from privot.mechanisms.gaussian import sample_rounded_gaussian
+from privot.mechanisms.samplers import check_ratio
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import Neighboring
@@ -228,8 +229,8 @@ class SumPlan:
         return ApproximateDP(epsilon, self.delta, self.neighboring, self.unit)
 
     def stddev(self, query: "Query", index: int = 0) -> float:
-        """Return σ = Δ/μ, the standard deviation of the noise on integer sums in round `index`."""
-        return sensitivity(query, self.neighboring) / self.ratios[index]
+        """Return σ = Δ/μ, the noise on integer sums in round `index`; refuse one beyond the sampler."""
+        return check_ratio(sensitivity(query, self.neighboring) / self.ratios[index])
 
     def released_stddev(self, query: "Query", index: int = 0) -> float:
         """Return the standard deviation that the release of round `index` will state (`NoisySums`)."""
@@ -372,6 +373,7 @@ class SumMechanism:
                 f"radius {query.radius}: give a positive one below {most:g}, so that sums of "
                 f"{plan.records:,} records are exact"
             )
+        _ = plan.stddev(query, int(np.argmin(plan.ratios)))  # refused before anything is spent
         sums = noise_free(query, self._exact_sums(query))
         self.enter()
         number = self.ledger.spend()  # from 1; unique, even if other threads use this ledger

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from typer import Argument, Option
 
+from privot import privacy
 from privot.cli.console import note
 from privot.core.errors import PrivotError, require_choice
-from privot.privacy import (
-    calibrate_gaussian,
-    calibrate_gaussian_zhao,
-    calibrate_laplace,
-    calibrate_randomized_response,
-    gaussian_epsilon,
-    laplace_epsilon,
-    randomized_response_epsilon,
-)
 from privot.privacy.rounding import at_least, at_most, check_delta, exactly
 
 if TYPE_CHECKING:
@@ -68,11 +60,11 @@ def noise(
 
     The other way: privot account noise gaussian --stddev 4 --delta 1e-6 --sensitivity 1
     """
-    given: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
-    given |= {"scale": scale, "stddev": stddev, "keep": keep}
+    options: Fields = {"sensitivity": sensitivity, "delta": delta, "categories": categories}
+    options |= {"scale": scale, "stddev": stddev, "keep": keep}
     require_choice("the mechanism", kind, tuple(_OPTIONS))
     noise_option, required = _OPTIONS[kind]
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and name not in (*required, noise_option):
             raise PrivotError(f"--{name} is not an option of {kind}: leave it out")
         if value is None and name in required:
@@ -84,7 +76,7 @@ def noise(
     else:
         answer = _randomized_response(cast(int, categories), epsilon, keep)
     solved = answer.solved
-    relation = "is needed for" if solved.noise_computed else "gives"
+    relation = "is needed for" if solved.from_epsilon else "gives"
     pure_or_delta = "(pure)" if delta is None else f"at delta = {exactly(delta)}"
     lines = [
         f"{answer.subject} {relation} epsilon = {solved.epsilon_text} "
@@ -96,28 +88,28 @@ def noise(
             f"No two records may be farther apart than {exactly(sensitivity)} in the {norm} norm: the "
             "diameter of their domain, not its radius. Noise and diameter are in the same units."
         )
-    fields = {"epsilon": solved.epsilon, "unit": unit, noise_option: solved.noise, **answer.fields}
-    fields |= {name: given[name] for name in required}
-    answered = noise_option if solved.noise_computed else "epsilon"
+    fields = {"epsilon": solved.epsilon, "unit": unit, noise_option: solved.value, **answer.fields}
+    fields |= {name: options[name] for name in required}
+    answered = noise_option if solved.from_epsilon else "epsilon"
     _print_answer(as_json, answered, fields, [*lines, *answer.lines])
 
 
 class _Solved(NamedTuple):
-    """An ε and a noise, of which one was given and the other computed from it."""
+    """An ε and another option's value, of which one was given and the other computed from it."""
 
-    epsilon: float  # in `shuffle`, the ε of each report
-    noise: float  # parameter of the noise, such as a scale; in `shuffle`, the ε after shuffling
-    noise_computed: bool  # whether ε was given
+    epsilon: float
+    value: float  # of --scale, --stddev, --keep or --central-epsilon
+    from_epsilon: bool  # whether ε was given
 
     @property
     def epsilon_text(self) -> str:
         """The ε as text, rounded up if it was computed."""
-        return exactly(self.epsilon) if self.noise_computed else at_most(self.epsilon, 6)
+        return exactly(self.epsilon) if self.from_epsilon else at_most(self.epsilon, 6)
 
     @property
-    def noise_text(self) -> str:
-        """The noise as text, rounded up if it was computed."""
-        return at_most(self.noise, 6) if self.noise_computed else exactly(self.noise)
+    def value_text(self) -> str:
+        """The value as text, rounded up if it was computed."""
+        return at_most(self.value, 6) if self.from_epsilon else exactly(self.value)
 
 
 @dataclass(frozen=True)
@@ -131,12 +123,12 @@ class _Answer:
 
 
 def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:
-    noise_for = partial(calibrate_laplace, sensitivity)
-    epsilon_of = partial(laplace_epsilon, sensitivity=sensitivity)
+    noise_for = partial(privacy.calibrate_laplace, sensitivity)
+    epsilon_of = partial(privacy.laplace_epsilon, sensitivity=sensitivity)
     solved = _solve(epsilon, "--scale", scale, noise_for, epsilon_of)
-    stddev = solved.noise * 2**0.5
-    stddev_text = at_most(stddev, 6) if solved.noise_computed else at_least(stddev, 6)
-    subject = f"Laplace noise of scale {solved.noise_text} (standard deviation {stddev_text})"
+    stddev = solved.value * 2**0.5
+    stddev_text = at_most(stddev, 6) if solved.from_epsilon else at_least(stddev, 6)
+    subject = f"Laplace noise of scale {solved.value_text} (standard deviation {stddev_text})"
     return _Answer(solved, subject, {"stddev": stddev})
 
 
@@ -144,14 +136,14 @@ def _gaussian(
     sensitivity: float, delta: float, epsilon: float | None, stddev: float | None
 ) -> _Answer:
     check_delta(delta)
-    noise_for = partial(calibrate_gaussian, sensitivity, delta=delta)
-    epsilon_of = partial(gaussian_epsilon, sensitivity=sensitivity, delta=delta)
+    noise_for = partial(privacy.calibrate_gaussian, sensitivity, delta=delta)
+    epsilon_of = partial(privacy.gaussian_epsilon, sensitivity=sensitivity, delta=delta)
     solved = _solve(epsilon, "--stddev", stddev, noise_for, epsilon_of)
-    subject = f"Gaussian noise of standard deviation {solved.noise_text} on every coordinate"
+    subject = f"Gaussian noise of standard deviation {solved.value_text} on every coordinate"
     if solved.epsilon <= 0:  # where the closed form is not defined
         return _Answer(solved, subject, {"stddev_closed_form": None})
-    closed_form = calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
-    excess = closed_form / solved.noise - 1
+    closed_form = privacy.calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
+    excess = closed_form / solved.value - 1
     line = (
         f"The closed form of Zhao et al. (2019) asks for {at_most(closed_form, 6)} for the same "
         f"promise, {excess:.0%} more."
@@ -160,11 +152,11 @@ def _gaussian(
 
 
 def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
-    keep_for = partial(calibrate_randomized_response, categories)
-    epsilon_of = partial(randomized_response_epsilon, num_categories=categories)
+    keep_for = partial(privacy.calibrate_randomized_response, categories)
+    epsilon_of = partial(privacy.randomized_response_epsilon, num_categories=categories)
     solved = _solve(epsilon, "--keep", keep, keep_for, epsilon_of)
     # A larger probability of the truth is less noise, so it is rounded down.
-    probability = at_least(solved.noise, 6) if solved.noise_computed else exactly(solved.noise)
+    probability = at_least(solved.value, 6) if solved.from_epsilon else exactly(solved.value)
     subject = (
         f"Reporting the truth with probability {probability}, "
         f"else any other of the {categories} categories,"
@@ -207,7 +199,7 @@ def shuffle(
         lambda e: calibrate_shuffling(e, people, delta),
         ("central epsilon", "epsilon of each report"),
     )
-    local, central, central_computed = solved  # the ε after shuffling takes the place of a noise
+    local, central, central_computed = solved
     bound = shuffled_epsilon(local, people, delta)
     composed = composed_shuffled_epsilon(local, people, delta, batches) if batches != 1 else None
     fields: Fields = {
@@ -224,15 +216,15 @@ def shuffle(
     local_text = exactly(local) if central_computed else at_least(local, 6)
     lines = [
         f"{people:,} reports of epsilon = {local_text} (pure), shuffled, "
-        f"give epsilon = {solved.noise_text} at delta = {exactly(delta)} between data "
-        f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can reach below "
+        f"give epsilon = {solved.value_text} at delta = {exactly(delta)} between data "
+        f"sets that differ in one {unit}'s whole record; no proof for all mechanisms can give less than "
         f"{at_least(bound.epsilon_lower, 6)}.",
         "The closed form of Feldman, McMillan, Talwar (2023) gives "
         f"{at_most(bound.epsilon_closed_form, 6)}.",
     ]
     if composed is not None:
         lines.append(
-            f"In {batches} batches of as many, the same person has epsilon = {at_most(composed, 6)}."
+            f"In {batches} batches of this size, the same person has epsilon = {at_most(composed, 6)}."
         )
     lines.append(
         "This trusts the shuffler, assumes that all of these people report honestly and once, and "
@@ -303,15 +295,15 @@ def slices(
         epsilon_of = partial(setting.epsilon, delta=delta, steps=num_releases, method=method)
         solved_by[method] = _solve(epsilon, "--stddev", stddev, stddev_for, epsilon_of)
     solved = solved_by[accounting]
-    answered = "stddev" if solved.noise_computed else "epsilon"
+    answered = "stddev" if solved.from_epsilon else "epsilon"
     answers = {
-        method: result.noise if result.noise_computed else result.epsilon
+        method: result.value if result.from_epsilon else result.epsilon
         for method, result in solved_by.items()
     }
     overflow, capacity = setting.overflow(num_releases, delta)
     fields: Fields = {
         "epsilon": solved.epsilon,
-        "stddev": solved.noise,
+        "stddev": solved.value,
         **{f"{answered}_{method}": value for method, value in answers.items()},
         "delta": delta,
         "delta_overflow": overflow,
@@ -322,9 +314,9 @@ def slices(
         "unit": unit,
         "sampling": sampling,
     }
-    relation = "is needed for" if solved.noise_computed else "gives"
+    relation = "is needed for" if solved.from_epsilon else "gives"
     lines = [
-        f"Gaussian noise of standard deviation {solved.noise_text} on every projection, "
+        f"Gaussian noise of standard deviation {solved.value_text} on every projection, "
         f"{num_releases:,} times, {relation} epsilon = {solved.epsilon_text} at delta = "
         f"{exactly(delta)}, {neighboring}, per {unit}; rows differ by at most "
         f"{at_most(setting.sensitivity, 6)}."
@@ -390,24 +382,24 @@ def spent(
 
 def _solve(
     epsilon: float | None,
-    noise_name: str,
-    noise: float | None,
-    noise_for: Callable[[float], float],
+    option: str,
+    value: float | None,
+    value_for: Callable[[float], float],
     epsilon_of: Callable[[float], float],
     answers: tuple[str, str] = ("noise", "epsilon"),
 ) -> _Solved:
-    """Compute the noise from ε, or ε from the noise; raise PrivotError unless exactly one is given.
+    """Compute an option's value from ε, or ε from it; raise PrivotError unless exactly one is given.
 
-    `noise_name` is the option of the noise; `answers` are noise and ε in words, for the error message.
+    `answers` are the value and ε in words, for the error message.
     """
-    if epsilon is not None and noise is None:
-        return _Solved(epsilon, noise_for(epsilon), noise_computed=True)
-    if noise is not None and epsilon is None:
-        return _Solved(epsilon_of(noise), noise, noise_computed=False)
+    if epsilon is not None and value is None:
+        return _Solved(epsilon, value_for(epsilon), from_epsilon=True)
+    if value is not None and epsilon is None:
+        return _Solved(epsilon_of(value), value, from_epsilon=False)
     given = "neither" if epsilon is None else "both"
     raise PrivotError(
-        f"--epsilon and {noise_name}: {given} given; give exactly one, --epsilon to ask for the "
-        f"{answers[0]} or {noise_name} to ask for the {answers[1]}"
+        f"--epsilon and {option}: {given} given; give exactly one, --epsilon to ask for the "
+        f"{answers[0]} or {option} to ask for the {answers[1]}"
     )
 
 

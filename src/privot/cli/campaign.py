@@ -139,7 +139,7 @@ def status(
     release: Path | None = Option(
         None, help="The release; by default the collector's. With two servers: a model to show."
     ),
-    watch: float | None = Option(None, help="Repeat after so many seconds.", min=0.1, max=86400),
+    watch: float | None = Option(None, help="Seconds between repetitions.", min=0.1, max=86400),
 ) -> None:
     """Print the number of reports and the error to expect by now, and update the dashboard.
 
@@ -160,7 +160,7 @@ def status(
         path, loaded = campaign, None if release is None else load(release)
         model = loaded if isinstance(loaded, AggregatedModel) else None
         if model is not loaded:
-            raise PrivotError(f"--release {release} was not learned from sums: give such a model")
+            raise PrivotError(f"--release {release} was not learned from sums: give one that was")
     else:
         path = release or campaign / "store" / folder.rule.fingerprint / "release"
     while True:
@@ -208,6 +208,8 @@ def delete(
         raise PrivotError("ids are missing, or given beside --all: give one of the two")
     chosen = None if delete_all else ids_of_texts(ids or [])
     folder = CampaignFolder.load(campaign)
+    if folder.analyst_key:
+        raise PrivotError("nobody can tell which sealed report is whose: remove the whole store")
     address = store or str(folder.folder / "store")
     waves = None if panel is None else Panel.load(panel)
     fingerprint = folder.randomizer.fingerprint  # refuses shares, which have no store
@@ -237,7 +239,7 @@ def up(
 ) -> None:
     """Run a campaign on this machine: its servers, its page, and the numbers of its dashboard.
 
-    All listen on 127.0.0.1, and Ctrl-C stops all. A server is a process with the same command as its
+    All listen on 127.0.0.1, and Ctrl-C stops all. Each server is a process that runs the command of its
     container in CAMPAIGN/compose.yaml, and is started again if it ends. Reports are in CAMPAIGN/store.
     If a port differs from that in the page, the page is served with this port; its file is unchanged.
 
@@ -285,7 +287,7 @@ def up(
             print(f"page       {page}/\ndashboard  {page}/dashboard.html")
             for name, address in zip(folder.addresses, local_addresses.values(), strict=True):
                 print(f"{name:<9}  {address}")
-            print("Ctrl-C stops all of it", flush=True)
+            print("Ctrl-C stops everything", flush=True)
             stopping = Event()
             shown = Thread(target=_show, args=(update, every, stopping), daemon=True)
             shown.start()
@@ -521,6 +523,8 @@ def _server(folder: Path, encoder: Path | None, role: str | None, key: Path | No
     server = Server(folder)
     if role not in (None, server.role):
         raise PrivotError(f"role {role!r}: {folder} is the {server.role}'s")
+    if key and key.exists() and _verify_key(key, server.role) != server.verify_key():
+        raise PrivotError(f"--key {key}: {folder} has another, and no report is verified by two")
     if encoder and Encoder.load(encoder).fingerprint != server.encoder.fingerprint:
         raise PrivotError(f"{folder} is of another encoder: give its own, or name another folder")
     return server
@@ -558,8 +562,8 @@ def _listed_by_all(files: Sequence[Path]) -> frozenset[bytes]:
         texts = [path.read_text(encoding="utf-8") for path in files]
         sums = [text for text in texts if text.startswith("{")]
         lists = [text.split() for text in texts if not text.startswith("{")]
-        if not lists:
-            raise ValueError(f"{files[0]} has sums, and no ids")
+        if len(lists) < 2:  # a report that the other server lacks would be opened, and lost
+            raise ValueError(f"{len(lists)} lists of ids, not two")
         ids = frozenset.intersection(*(frozenset(map(bytes.fromhex, digits)) for digits in lists))
         others = {unsealed(text)["batch"] for text in sums} - {batch_name(ids)}
     except (OSError, ValueError, KeyError, TypeError) as error:

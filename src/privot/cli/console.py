@@ -290,7 +290,7 @@ _COLORS = {"good": "green", "fair": "yellow", "poor": "red", "unknown": "magenta
 
 
 def print_verdict(findings: Sequence[Finding], by: str) -> None:
-    """Print a verdict: a line for each finding, with its grade first; `by` says what it rests on."""
+    """Print a verdict: a line for each finding, with its grade first; `by` names its evidence."""
     from rich.console import Console
     from rich.text import Text
 
@@ -356,7 +356,7 @@ def training_bar(then: str = "; run again with --resume to continue") -> Iterato
 
 @contextmanager
 def row_bar() -> Iterator[RowProgress]:
-    """Show a bar of rows for each phase, or nothing without a terminal; provide what advances it."""
+    """Show a bar of rows for each phase, but only on a terminal; provide the function to advance it."""
     phases: dict[str, tuple[TaskID, _Pace]] = {}
     with _bar("   {task.description}", "{task.completed:,.0f} rows of {task.fields[of]}  ") as bar:
 

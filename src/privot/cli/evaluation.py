@@ -352,7 +352,7 @@ def _print_trust(plan: TrustPlan, epsilon: float, simulation: _Simulation) -> No
 def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int) -> None:
     """Simulate a campaign, print its errors, and write a page of its answer to `output`."""
     from privot.forecast.simulation import STAMP, simulate_campaign
-    from privot.report.pages import ERROR_NAMES, SIMULATED_FILES, write_rehearsal
+    from privot.report.pages import ERROR_NAMES, SIMULATED_FILES, write_simulated_campaign
 
     declared = privot.Schema.load(simulation.schema)
     simulation.claim(SIMULATED_FILES)
@@ -360,7 +360,7 @@ def _simulate(simulation: _Simulation, output: Path, epsilon: float, people: int
     with console.step_bar("rehearsing") as progress:
         result = simulate_campaign(declared, epsilon, people, progress=progress, **arguments)
     with replacing_folder(output) as folder:
-        write_rehearsal(folder, result, epsilon, people)
+        write_simulated_campaign(folder, result, epsilon, people)
     print(f"{STAMP}: {people:,} reports of {simulation.people}, ε = {exactly(epsilon)}")
     for measure, error in result.predicted.items():
         low, high = result.low[measure], result.high[measure]

@@ -69,7 +69,7 @@ def collect(
         return
     if counted:
         if key is not None:
-            raise PrivotError(f"--key {key} opens a release: count what that collects, by itself")
+            raise PrivotError(f"--key {key} opens a batch: collect it, then count the release")
         options = {"strict": strict, "replace": force, "inputs": inputs}
         merged = _counts_of(context, releases, made_by, quarantine, options)
         merged.save(output)
@@ -99,7 +99,7 @@ def _counts_of(
     quarantine: Path,
     options: dict[str, Any],
 ) -> privot.Counts:
-    """Return the sum of all counts: given ones, of releases, and of loose files collected first.
+    """Return the sum of counts, of counted releases, and of other files, which are collected first.
 
     `options` are those of `console.open_releases`.
     """
@@ -340,7 +340,7 @@ def sample(
 
 
 def _claim_table(output: Path, model: Path, force: bool) -> None:
-    """Check that records can be written to an output, which is a folder of images if without suffix."""
+    """Check that records can be written to an output: a folder of images if it has no suffix."""
     from privot.tables.files import SUFFIXES
     from privot.tables.image_folders import WRITTEN
 
@@ -380,7 +380,7 @@ def demo(
         _datasets(fetch, verify, data, address)
         return
     if data is not None and not images:
-        raise PrivotError("data is for images alone: add --images, or leave --data out")
+        raise PrivotError("--data is for images alone: add --images, or leave it out")
     claim_folder(output, _DEMO_FILES, force=force)
     options = {"num_people": people, "epsilon": epsilon, "mechanism": mechanism}
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}

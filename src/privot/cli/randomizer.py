@@ -127,7 +127,7 @@ def calibrate(
 
 
 def _weighted_by_pilot(randomizer: privot.Randomizer, pilot: Path) -> privot.Randomizer:
-    """Return a randomizer that reports pairs of columns the more often, the more a pilot's depend."""
+    """Return a randomizer that reports pairs of columns more often if they depend more in a pilot."""
     from privot.local import pair_weights
     from privot.randomizer import weight_pairs
 

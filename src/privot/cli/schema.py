@@ -101,7 +101,7 @@ def _check_records(
     for finding in result.findings:
         more = ", …" if finding.count > len(finding.places) else ""
         print(
-            f"{finding.column}: {finding.count:,} of {result.num_rows:,} {finding.what}: "
+            f"{finding.column}: {finding.count:,} of {result.num_rows:,} {finding.fault}: "
             f"{finding.remedy} ({', '.join(finding.places)}{more}; the first is {finding.example})"
         )
     for name, moved in result.outside.items():
@@ -236,12 +236,11 @@ def _ask_column(name: str) -> DraftColumn | None:
 
     while True:
         kind = typer.prompt(f"  Kind ({', '.join(_PROMPTS)})").strip().lower()
-        matching = [ask for name, ask in _PROMPTS.items() if kind and name.startswith(kind)]
+        matching = [ask for known, ask in _PROMPTS.items() if kind and known.startswith(kind)]
         if not matching:
             note(f"  {kind!r} is none of them")
             continue
-        ask_fields = matching[0]
-        fields = ask_fields()
+        fields = matching[0]()
         if fields["kind"] != "identifier" and typer.confirm("  May it be missing?", default=False):
             fields["nullable"] = True
         try:

@@ -42,12 +42,12 @@ def new(
     start: str = Option(help="Start of wave 0, in UTC: 2026-01-05."),
     waves: int | None = Option(None, help="Number of waves; without end by default."),
     days: float = Option(7.0, help="Length of a wave, in days."),
-    seed: str | None = Option(None, help="Seed of the public coins; drawn if none is given."),
+    seed: str | None = Option(None, help="Public seed of the slots; drawn if none is given."),
     keys: Path | None = Option(None, help="Shuffled reports: new folder of keys, one per wave."),
     output: Path = Option(Path("panel.json"), "-o", "--output", help="File to write."),
     force: Force = False,
 ) -> None:
-    """Make a rotating panel: public coins assign each person to one of --window slots of waves.
+    """Make a rotating panel: a public hash assigns each person to one of --window slots of waves.
 
     Example: privot waves new commute --window 6 --waves 52 --start 2026-01-05 -o panel.json
     """
@@ -59,8 +59,8 @@ def new(
     length = round(days * _DAY) if 0 < days < _MAX_DAYS else 0  # seconds
     if length < 1:
         raise PrivotError(f"--days {days!r} cannot be: give the length of a wave, such as 7")
-    coins = secrets.token_hex(16) if seed is None else seed
-    panel = Panel(name, window, int(begin.timestamp()), length, coins, waves)
+    seed = secrets.token_hex(16) if seed is None else seed
+    panel = Panel(name, window, int(begin.timestamp()), length, seed, waves)
     claim_file(output, suffixes=(".json",), force=force)
     if keys is not None:
         _make_keys(keys, waves)
@@ -114,7 +114,7 @@ def show(
     shown = Panel.load(panel)
     made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
     if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
-        raise PrivotError("--reports is of waves of shuffled reports: give -r a randomizer of such")
+        raise PrivotError("--reports is of waves of shuffled reports: give -r their randomizer")
     guarantee = None if made_by is None else made_by.panel_guarantee(shown, reports)
     print(f"{shown.name}: {_span(shown)}, one report in any {shown.window} consecutive waves")
     if guarantee is not None:
@@ -186,10 +186,8 @@ def report(
     if limit is None and limit_days is not None:
         raise PrivotError("--limit-days limits nothing without --limit: give both")
     _require_signed(public_key, randomizer, panel)
-    text = read_text(randomizer, "randomizer")
-    device, seal = Device.from_json(text), None
-    promise = json.loads(text)["schema"].get("promise") or {}
-    if (promise.get("where") == "shuffled") != (analyst_key is not None):
+    device, seal = Device.from_json(read_text(randomizer, "randomizer")), None
+    if device.shuffled != (analyst_key is not None):
         raise PrivotError("--analyst-key is for shuffled reports, and each of those needs it")
     if analyst_key is not None:
         from privot.collector.analyst import seal_report
@@ -205,7 +203,7 @@ def report(
 
 
 def _require_signed(key: str | None, *files: Path) -> None:
-    """Refuse files without a valid signature of `key`; without a key, refuse signed files."""
+    """Refuse files without a valid signature by `key`; if there is no key, refuse signed files."""
     from privot.randomizer.signing import require_signature, signature_path
 
     for file in files:
@@ -232,7 +230,7 @@ def _read_record(path: Path) -> Record:
 
 
 def _span(panel: Panel) -> str:
-    """Return number, length and beginning of a panel's waves in words."""
+    """Return the number, the length and the beginning of a panel's waves in words."""
     waves = "waves without end" if panel.waves is None else f"{panel.waves:,} waves"
     return f"{waves} of {panel.length / _DAY:g} days from {_date(panel, 0)} (UTC) on"
 
@@ -251,7 +249,7 @@ def _date(panel: Panel, wave: int) -> str:
 
 
 class WaveTimes(NamedTuple):
-    """Options of `privot fit` on the times of waves, whose help describes them."""
+    """Options of `privot fit` on the times of waves; the command's help describes them."""
 
     times: str | None
     start: str | None
@@ -319,11 +317,11 @@ def learn_waves(
 
 
 def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | float, list[Path]]:
-    """Return the shards of waves that have ended, and are later than a model's last, by their times.
+    """Return the shards of each wave that has ended and is later than a model's last, by its time.
 
     The time of a wave is its first day if all waves begin at midnight, otherwise its number.
     """
-    from privot.local.waves.wave_model import in_words, read_time
+    from privot.local.waves.wave_model import format_time, read_time
 
     panel = sealed.panel
     dated = panel.start % _DAY == panel.length % _DAY == 0
@@ -331,7 +329,7 @@ def _new_waves(sealed: SealedWaves, before: WaveModel | None) -> dict[str | floa
     new: dict[str | float, list[Path]] = {}
     for wave, shards in sealed.shards.items():
         begin = panel.start + wave * panel.length
-        wave_time = in_words(begin / _DAY, dated) if dated else float(wave)
+        wave_time = format_time(begin / _DAY, dated) if dated else float(wave)
         if begin + panel.length > time.time():
             note(f"wave {wave} has not ended: it is left out")
         elif last is None or read_time(wave_time)[0] > last:
@@ -354,8 +352,8 @@ def _link_release(folder: Path, shards: Sequence[Path]) -> None:
 
 
 def _times(options: WaveTimes, count: int) -> list[str | float] | None:
-    """Return the times of `count` waves by the options; None if these leave them to the fit."""
-    from privot.local.waves.wave_model import in_words, read_time
+    """Return the times of `count` waves by the options; None if no option gives them."""
+    from privot.local.waves.wave_model import format_time, read_time
 
     start, every = options.start, options.every
     if options.times is not None and start is not None:
@@ -372,4 +370,4 @@ def _times(options: WaveTimes, count: int) -> list[str | float] | None:
     if dated and every != int(every):
         raise PrivotError(f"--every {every:g} is no whole number of days: dates have no hours")
     numbers = [first + every * wave for wave in range(count)]
-    return [in_words(number, dated) for number in numbers] if dated else [*numbers]
+    return [format_time(number, dated) for number in numbers] if dated else [*numbers]

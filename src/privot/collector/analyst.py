@@ -34,8 +34,6 @@ reports.
 - Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from dataclasses import replace
@@ -189,17 +187,16 @@ def collect_batch(
         PrivotError: as `open_batch`, and with `strict` if a report is quarantined.
     """
     batch = open_batch(path, randomizer, read_analyst_key(key))
-    num_quarantined, first = len(batch.quarantined), ""
-    quarantine = (quarantine or quarantine_of(output)) if num_quarantined else None
+    dropped, first = len(batch.quarantined), ""
+    quarantine = (quarantine or quarantine_of(output)) if dropped else None
     if quarantine is not None:
         first = f"{path}: {batch.quarantined['reason'][0]}"
         if strict:
-            raise refused_strictly(num_quarantined, first)
+            raise refused_strictly(dropped, first)
         with replacing_file(quarantine) as draft:
             csv.write_csv(batch.quarantined, draft)
     batch.release.save(output)
-    num_reports = len(batch.release)
-    return Collection(randomizer, num_reports, batch.copies, num_quarantined, quarantine, first)
+    return Collection(randomizer, len(batch.release), batch.copies, dropped, quarantine, first)
 
 
 def _opened(
@@ -233,8 +230,5 @@ def _each_id_once(collected: Collected) -> Collected:
         return collected
     distinct = ReportTable.of(table.take(pa.array([*first_row.values()])))
     refused = pa.table({"reason": ["its id is another report's"] * num_others})
-    return Collected(
-        Release(distinct, collected.release.randomizer),
-        pa.concat_tables([collected.quarantined, refused], promote_options="default"),
-        collected.copies,
-    )
+    quarantined = pa.concat_tables([collected.quarantined, refused], promote_options="default")
+    return Collected(Release(distinct, collected.release.randomizer), quarantined, collected.copies)

@@ -25,8 +25,6 @@ in file names and error messages, which senders choose, are escaped.
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
 """
 
-from __future__ import annotations
-
 import glob
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -402,6 +400,9 @@ def without_impossible(
         if not counted:
             release.require_possible()
     except ImpossibleReportError:
+        if shuffled_promise(release.schema):  # collecting would mix the reports of several batches
+            for _ in release.rows.validated(lambda piece: (pa.nulls(len(piece)), None), True):
+                pass
         with TemporaryDirectory(prefix="privot-") as folder:
             cleaned = Path(folder) / "release.parquet"
             collection = collect_files([path], cleaned, quarantine=quarantine, strict=strict)

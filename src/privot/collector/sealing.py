@@ -505,5 +505,4 @@ def open_store(
         return PostgresStore(address, campaign.format)
     if "://" in address:
         raise PrivotError(f"--store {address} is not known: give a folder, or postgresql://…")
-    folder = Path(address) / campaign.fingerprint
-    return FolderStore(folder, campaign.format, log)
+    return FolderStore(Path(address) / campaign.fingerprint, campaign.format, log)

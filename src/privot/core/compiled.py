@@ -23,7 +23,7 @@ class Loop:
     """Function that Numba compiles at its first call, for the types of that call's arguments.
 
     Arguments:
-        function: Written in Numba's subset of Python; it may call loops of any module by name.
+        function: Function in Numba's subset of Python; it may call loops of any module by name.
         options: Options of `numba.njit`.
     """
 
@@ -37,7 +37,7 @@ class Loop:
         return (self._dispatcher or self.dispatcher())(*args)
 
     def dispatcher(self) -> Any:
-        """Return the compiled function, and bind it to this loop's name in its module.
+        """Return the compiled function, which takes the place of this loop in its module.
 
         Raises:
             PrivotError: where Numba is not installed.

@@ -13,8 +13,8 @@ whatever permissions the draft has.
 
 1. An output that exists, other than an empty folder, is refused; `force` replaces it at the end.
 2. An output must not be an input, contain one, or lie in one, even through links or with `force`.
-3. A folder is replaced only if all its files match the names of such an output, so that no home folder
-   is deleted by mistake. A file does not replace a folder, nor a folder a file.
+3. A folder is replaced only if the command could have written every file in it, judged by name, so that
+   no home folder is deleted by mistake. A file does not replace a folder, nor a folder a file.
 4. The parent folder exists and is writable; the suffix determines the format.
 
 **The state folder** of a user account is `$PRIVOT_STATE_DIR`, else `$XDG_STATE_HOME/privot`, else
@@ -47,7 +47,7 @@ from privot.core.errors import PrivotError, printable
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # stands for "no such module"
+    fcntl = None  # type: ignore[assignment]
 
 
 def read_text(path: str | Path, noun: str) -> str:
@@ -85,8 +85,8 @@ def write_file(path: str | Path, content: str | bytes, *, secret: bool = False) 
 def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path]:
     """Yield a draft of a folder to fill, which replaces `path` if the block ends without an error.
 
-    A folder cannot be replaced in one step: the old one is first set aside under a hidden name, and
-    `recover_folder` brings it back if a kill hits between the two renames.
+    A folder cannot be replaced in one step: the old one is first renamed to a hidden name, and
+    `recover_folder` restores it if the process is killed between the two renames.
     """
     path = Path(os.path.realpath(path))
     draft = draft_path(path)
@@ -105,6 +105,10 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
                 shutil.rmtree(previous)
             os.rename(path, previous)
         os.rename(draft, path)
+        if (
+            secret
+        ):  # what is stored in the folder later, and acknowledged, is not lost with its name
+            flush_folder(path.parent)
         shutil.rmtree(previous, ignore_errors=True)
     except OSError as error:
         with suppress(OSError):
@@ -127,9 +131,9 @@ def _previous(path: Path) -> Path:
     return path.with_name(f".{path.name}.previous")
 
 
-def create(draft: Path, *, secret: bool) -> int:
+def create(path: Path, *, secret: bool) -> int:
     """Create an empty file, readable by its owner alone if `secret`; return its permission bits."""
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
     try:
         return os.fstat(handle).st_mode & 0o777
     finally:
@@ -169,14 +173,14 @@ def cannot_write(path: Path, error: OSError) -> PrivotError:
 
 
 def write_json(path: Path, fields: Any) -> None:
-    """Write plain values to a JSON file, readable by its owner alone, and flush it to the disk."""
+    """Write JSON values to a file, readable by its owner alone, and flush it to the disk."""
     write_file(path, _json_text(fields), secret=True)
     flush_folder(path.parent)
 
 
 @contextmanager
 def writing_json(path: Path, fields: Any) -> Iterator[None]:
-    """Replace a JSON file after the block; if the disk is full, raise PrivotError before the block."""
+    """Replace a JSON file after the block; if it cannot be written, raise before the block runs."""
     with replacing_file(path, secret=True) as draft:
         draft.write_text(_json_text(fields), encoding="utf-8")
         flush(draft)
@@ -194,7 +198,7 @@ def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
     Arguments:
         path: Path on a local disk; a missing file is created, readable by its owner alone.
         flags: Further flags of `os.open`.
-        busy: Message of the error if the file is locked already; None to wait for the lock.
+        busy: Message of the error if the file is locked already; None to wait until it is unlocked.
 
     Raises:
         OSError: if the file cannot be opened.
@@ -217,8 +221,8 @@ def open_locked(path: Path, flags: int = 0, busy: str | None = None) -> int:
 
 
 def close_locked(handle: int) -> None:
-    """Unlock and close a file of `open_locked`."""
-    # A child forked meanwhile shares the handle: closing it here would not release the lock.
+    """Unlock and close a file that `open_locked` opened."""
+    # A child process that was forked meanwhile shares the handle: closing it here would keep the lock.
     fcntl.flock(handle, fcntl.LOCK_UN)
     os.close(handle)
 
@@ -245,7 +249,7 @@ def claim_file(
     if os.path.exists(path) and not os.path.isfile(path):
         raise PrivotError(f"{path} is no ordinary file: give -o another name")
     if os.path.exists(path) and not force:
-        raise _exists(path)
+        raise _exists_error(path)
 
 
 def claim_folder(
@@ -253,7 +257,8 @@ def claim_folder(
 ) -> None:
     """Raise PrivotError if writing a folder would break a rule of this module, or is impossible.
 
-    The names of all files of such a folder match `patterns`. `claim_file` has the other arguments.
+    `patterns` match the paths of all files that the command writes in the folder. `claim_file` describes
+    the other arguments.
     """
     require_place(path, inputs)
     recover_folder(path)
@@ -261,7 +266,7 @@ def claim_folder(
         raise PrivotError(f"{path} is a file: give -o the name of a folder")
     existing = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
     if existing and not force:
-        raise _exists(path)
+        raise _exists_error(path)
     for file in existing:
         if not any(fnmatch(file.as_posix(), pattern) for pattern in patterns):
             raise PrivotError(
@@ -297,7 +302,7 @@ def _overlap(output: Path, source: Path) -> bool:
     return output == source or source in output.parents or output in source.parents
 
 
-def _exists(path: Path) -> PrivotError:
+def _exists_error(path: Path) -> PrivotError:
     return PrivotError(f"{path} exists: give another -o, or --force to replace it")
 
 

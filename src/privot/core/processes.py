@@ -3,8 +3,8 @@
 **Objects of one process** are a buffer of random bytes and a ledger with reserved uses: a forked copy
 would use the same bytes, or spend the same budget, again. Python's fork hooks run after `os.fork` only,
 not when a library forks in C. So an object checks before each use that it is in its own process: by
-a page of memory that the kernel clears in every child (Linux 4.14), elsewhere by the process number.
-The number is slower and less reliable: processes of different namespaces may share one. A copy of the
+a page of memory that the kernel clears in every child (Linux 4.14), elsewhere by the process id.
+The id is slower and less reliable: processes of different namespaces may share one. A copy of the
 whole machine is not detected: a virtual machine must not be resumed twice from one snapshot.
 
 **Signals** that would stop a step halfway are held back to its end (`deferred_interruption`).
@@ -34,10 +34,10 @@ class OwnProcess:
     def __init__(self) -> None:
         page = _cleared_in_children()
         self._mark: mmap.mmap | bytearray = bytearray(1) if page is None else page
-        self._compare_numbers = page is None
-        self.belong_here()
+        self._compare_ids = page is None
+        self.claim()
 
-    def belong_here(self) -> None:
+    def claim(self) -> None:
         """Make the current process the owner."""
         self._process = os.getpid()
         self._mark[0] = 1
@@ -45,7 +45,7 @@ class OwnProcess:
     @property
     def is_copy(self) -> bool:
         """Whether the current process is a forked child of the owner."""
-        return not self._mark[0] or (self._compare_numbers and self._process != os.getpid())
+        return not self._mark[0] or (self._compare_ids and self._process != os.getpid())
 
 
 def _cleared_in_children() -> mmap.mmap | None:

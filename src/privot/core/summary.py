@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 
-_MAX_NAMES = 6  # in one line
+_MAX_NAMES = 6  # names of a mapping that one line shows
 
 
 class Summarized:

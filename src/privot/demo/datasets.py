@@ -302,11 +302,11 @@ def download(url: str, path: Path) -> None:
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
-            expected = answer.headers.get("Content-Length")
+        with urllib.request.urlopen(request, timeout=_SECONDS) as response:
+            expected = response.headers.get("Content-Length")
             received = 0
-            with open(part, "ab" if answer.status == _PARTIAL else "wb") as file:
-                while block := answer.read(_BLOCK):
+            with open(part, "ab" if response.status == _PARTIAL else "wb") as file:
+                while block := response.read(_BLOCK):
                     received += file.write(block)
             if expected is not None and received < int(expected):
                 raise OSError(f"the connection ended after {received} of {expected} bytes")

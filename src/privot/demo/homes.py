@@ -32,7 +32,7 @@ from privot.local import FitSettings, LocalModel, fit
 from privot.privacy.rounding import at_most
 from privot.randomizer import Randomizer, Release
 from privot.report.pages import write_results
-from privot.report.panels import KILOMETERS, Map, draw_maps
+from privot.report.panels import KILOMETERS_PER_DEGREE, Map, draw_maps
 from privot.schema import Schema
 from privot.schema.domains import to_unit
 from privot.training import Progress
@@ -224,7 +224,7 @@ def to_kilometers(points: np.ndarray) -> np.ndarray:
         array([[  0., 111.]])
     """
     cosine = np.cos(np.deg2rad(np.mean(BOX[1])))
-    return points * (KILOMETERS * np.array([cosine, 1.0]))
+    return points * (KILOMETERS_PER_DEGREE * np.array([cosine, 1.0]))
 
 
 def peak_memory_mb() -> float:

@@ -36,12 +36,12 @@ _DATE_TIME = re.compile(
 )
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-Encoding = Mapping[str, Any]  # of one column, as a program states it
+Encoding = Mapping[str, Any]  # how a program reads one column
 Record = Mapping[str, Any]
 
 
 def _number(name: str, record: Record, encoding: Encoding) -> float | None:
-    """Return a value as a number, of steps if the encoding has steps; None if it is missing."""
+    """Return a value as a number, or as a number of steps if it has steps; None if it is missing."""
     seconds, value = encoding.get("seconds"), record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None if encoding["nullable"] else _refuse_missing(name)
@@ -193,7 +193,7 @@ ENCODERS: dict[str, Callable[[Encoding, Record], Any]] = {
 
 
 class JointPart:
-    """The joint report of a program: a random form (set of columns), a view (codings), a set of cells.
+    """Joint report of a program: a random form (set of columns) and view (codings), and a set of cells.
 
     Arguments:
         program: Program, whose `joint` may be None.
@@ -232,7 +232,7 @@ class JointPart:
 
 
 class SplitPart:
-    """The split reports of a program: which columns are reported, and a field for each column.
+    """Split reports of a program: a mark of the reported columns, and a field for each column.
 
     Arguments:
         program: Program, whose `split` may be None.
@@ -241,7 +241,7 @@ class SplitPart:
         reports: Columns and draws, in order.
         choose: Number of columns in a report.
         head_bytes: Number of bytes that mark the reported columns, 0 if all are reported.
-        num_bytes: Number of bytes in all.
+        num_bytes: Number of bytes of the mark and all fields.
     """
 
     def __init__(self, program: draws.Program) -> None:
@@ -271,6 +271,7 @@ class Device:
         fingerprint: SHA-256 of the randomizer, 32 bytes.
         program: Field `device` of the randomizer.
         promise: Field `guarantee` of the randomizer: the privacy of one report, in plain values.
+        shuffled: Whether the schema promises shuffled reports, of which only sealed ones may be sent.
 
     >>> from privot import Randomizer, Schema
     >>> schema = Schema.from_dict({"columns": {"age": {"kind": "numeric", "bounds": [0, 100]}}})
@@ -282,6 +283,7 @@ class Device:
     fingerprint: bytes
     program: draws.Program
     promise: Mapping[str, Any]
+    shuffled: bool = False
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -304,7 +306,10 @@ class Device:
                 f"the randomizer's program exceeds the epsilon {epsilon} that it states, so nothing is "
                 "drawn by it: calibrate it again"
             )
-        return cls(fingerprint, program, fields["guarantee"])
+        schema = fields.get("schema")
+        promise = schema.get("promise") if isinstance(schema, dict) else None
+        shuffled = isinstance(promise, dict) and promise.get("where") == "shuffled"
+        return cls(fingerprint, program, fields["guarantee"], shuffled)
 
     def report(
         self, record: Record, *, word: draws.NextWord = draws.system_word, now: float | None = None

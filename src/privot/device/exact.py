@@ -75,7 +75,7 @@ def require_program(value: object) -> draws.Program:
     """
     program = _object("program", value, "columns", "joint", "split")
     require(program.get("version") == VERSION, "version", program.get("version"), str(VERSION))
-    require_whole("time_step", program.get("time_step"), 1, 2**32)
+    require_whole("time_step", program.get("time_step"), 3600, 2**32)  # a report says the hour
     columns = _object("columns", program["columns"])
     unread = require_list("unread", program.get("unread", []), 0)
     require(all(isinstance(name, str) for name in unread), "unread", unread, "a list of names")
@@ -400,7 +400,7 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    if type(epsilon) not in (int, float) or not 0 <= epsilon < math.inf:  # type: ignore[operator]
+    if type(epsilon) not in (int, float) or not 0 <= epsilon <= 1e300:  # type: ignore[operator]
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )

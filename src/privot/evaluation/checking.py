@@ -31,19 +31,12 @@ from pydantic import TypeAdapter
 
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
-from privot.evaluation import verdicts
-from privot.evaluation.distances import independent, total_variation
+from privot.evaluation import number_checks, verdicts
 from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
-from privot.evaluation.number_checks import (
-    NumberCheck,
-    NumberSample,
-    check_correlation,
-    check_number,
-)
 from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
-from privot.local import LocalModel
+from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
@@ -75,7 +68,7 @@ class ColumnCheck:
     error: float
     p_value: float | None
     contradicted: bool
-    number: NumberCheck | None = None
+    number: number_checks.NumberCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -106,12 +99,13 @@ class Check(Summarized):
     """Result of `check`: everything that reports say about a model; as private as the reports.
 
     Arguments:
-        guarantee, promise: The weaker guarantee of model and reports, as text and in words.
+        guarantee: The weaker guarantee of model and reports, as text.
         num_reports: Number of reports.
         held_out: Whether the model was fitted without these reports.
         columns: Checks of the columns, in the schema's order.
         pairs: Checks of the pairs of columns.
         target: Scores of classifiers that are trained on synthetic rows, if a target was named.
+        promise: The guarantee in sentences.
     """
 
     guarantee: str
@@ -306,7 +300,7 @@ class _ReportComparison:
 
     model: LocalModel
     reports: CodeReports
-    samples: dict[int, NumberSample]  # numbers sampled from the model, by question
+    samples: dict[int, number_checks.NumberSample]  # numbers sampled from the model, by question
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -317,7 +311,7 @@ class _ReportComparison:
         for number, question in enumerate(reports.questions):
             if question.declared.is_number:
                 name = names[question.column]
-                samples[number] = NumberSample.of(question, name, table, rng)
+                samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
@@ -331,17 +325,18 @@ class _ReportComparison:
         shares = estimate(self.reports, (shown,)).checks(model_shares)
         people = self.reports.people(column)
         if samples and not np.isnan(samples[questions[0]].values).all():
-            number = check_number(self.reports, samples)
+            number = number_checks.check_number(self.reports, samples)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
 
     def _shown_question(self, numbers: Sequence[int], alphabet: Alphabet) -> int:
-        """Return the newest release's question in this alphabet, or else its first question."""
+        """Return the newest release's question in an alphabet, or else its first question."""
         questions = self.reports.questions
         newest_release = max(questions[number].release for number in numbers)
         newest = [number for number in numbers if questions[number].release == newest_release]
-        return next((q for q in newest if questions[q].alphabet == alphabet), newest[0])
+        in_alphabet = [number for number in newest if questions[number].alphabet == alphabet]
+        return (in_alphabet or newest)[0]
 
     def pair(self, columns: Columns, fit: Fit) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""
@@ -350,9 +345,9 @@ class _ReportComparison:
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
-            correlation = check_correlation(self.reports, ordered, self.samples)
+            correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
-        dependence = total_variation(joint, independent(joint))
+        dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
         return PairCheck(
             first, second, people, fit.error, dependence, fit.p_value, fit.contradicted, correlation

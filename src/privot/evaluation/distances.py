@@ -196,8 +196,8 @@ def sample_distance(
         2.0
     """
     rng = np.random.default_rng(seed)
-    same = y is x
-    size = min(num_points, len(x) // 2 if same else min(len(x), len(y)))
+    is_floor = y is x
+    size = min(num_points, len(x) // 2 if is_floor else min(len(x), len(y)))
     if size < 1:
         raise PrivotError(
             f"samples have {len(x)} and {len(y)} points: give at least one each (two for a floor)"
@@ -205,7 +205,7 @@ def sample_distance(
     distances = []
     for _ in range(repeats):
         first = rng.permutation(len(x))
-        second = first[size:] if same else rng.permutation(len(y))
+        second = first[size:] if is_floor else rng.permutation(len(y))
         distances.append(wasserstein(x[first[:size]], y[second[:size]]))
     return float(np.mean(distances))
 

@@ -1,17 +1,18 @@
 r"""Rehearsal and goodness of fit: a model's expected errors, and whether reports contradict it.
 
-**Rehearsal** (`rehearse`). Reports of people sampled from the model are simulated, and a second model is
-fitted to them with the same settings. This population is known, so the ℓ2 error e of that model is
-computed without any real record. A model smooths, so its samples are easier to learn than real records,
-and e is slightly too small. The real reports correct this: with p̂ the unbiased estimates of a pair's
-shares (`estimates`), V their variances and m the model's shares,
+**Rehearsal** (`rehearse`) is a parametric bootstrap. Reports of people sampled from the model are
+simulated, and a second model is fitted to them with the same settings. The simulated population is
+known, so the ℓ2 error e of the second model is computed without any real record. A model smooths, so
+its samples are easier to learn than real records, and e is slightly too small. The real reports correct
+this. With p̂ the unbiased estimates of the shares of a column's or pair's values (`estimates`), V their
+variances and m the model's shares,
 
 $$ Q = ‖p̂ − m‖^2 − \sum V $$
 
 estimates the squared error, minus the part of the noise in p̂ that the model fitted. This part is the
-same in the rehearsal. So $e^2 + Q − Q_{rehearsed}$, averaged over pairs, estimates the model's squared
-error, and rehearsed errors are multiplied by the root of its ratio to $e^2$ if that is above 1. For
-reports that the model was not fitted to, Q itself estimates the squared error.
+same in the rehearsal. So $e^2 + Q − Q_{rehearsed}$, averaged over columns or pairs, estimates the
+squared error of the model. If it exceeds $e^2$, rehearsed errors are multiplied by the root of the
+ratio. For reports that the model was not fitted to, Q itself estimates the squared error.
 
 **Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of
 squares of nearly normal errors, with mean ΣV. With S their covariance, its tail is approximated by a
@@ -26,7 +27,9 @@ Privacy review: all functions post-process a release, and a model that was learn
 with public and random numbers. Rehearsed reports are of simulated people. No record is read.
 
 References:
-    Imhof, *Computing the distribution of quadratic forms in normal variables* (1961).
+    Imhof, *Computing the distribution of quadratic forms in normal variables* (1961). Efron, Tibshirani,
+    *An introduction to the bootstrap* (1993). Holm, *A simple sequentially rejective multiple test
+    procedure* (1979).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,14 +39,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import (
-    CodeReports,
-    Estimate,
-    Questions,
-    cell_shares,
-    estimate,
-    sampler_of,
-)
+from privot.evaluation import estimates
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.mixture import LatentClasses
@@ -52,16 +48,13 @@ from privot.schema.domains import Array
 
 FALSE_ALARMS = 0.05  # level of the tests of all columns and pairs together
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
-Columns = tuple[int, ...]  # numbers of one column, or of two
-_MAX_COVARIANCES = 400  # cells of a table whose covariances are estimated
+Columns = tuple[int, ...]  # index of a column, or the indices of a pair
+_MAX_COVARIANCES = 400  # most cells whose covariances are estimated
 
 
 @dataclass(frozen=True)
 class Residual:
-    """Squared distance of a model's shares from the reports' estimates, with moments of its noise.
-
-    S is the covariance of the estimates p̂.
-    """
+    """Squared distance of a model's shares from estimates p̂ of covariance S, with traces of S."""
 
     square: float  # ‖p̂ − m‖²
     noise: float  # ΣV = tr S, the expected square if the model is right
@@ -84,8 +77,8 @@ class Residual:
         return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
-    def of(cls, by_reports: Estimate, shares: Array) -> Self:
-        """Compare the model's shares with estimates that have covariances, or only variances."""
+    def of(cls, by_reports: estimates.Estimate, shares: Array) -> Self:
+        """Compare a model's shares (cells,) with estimates; S may be given by its diagonal."""
         gap, spread = by_reports.mean - shares, by_reports.spread
         square = float(gap @ gap)
         if spread.ndim == 1:
@@ -96,23 +89,20 @@ class Residual:
     @classmethod
     def mean(cls, several: Sequence[Self]) -> Self:
         """Return the mean of independent residuals."""
-        # Up to a factor, tr Sᵏ is the k-th cumulant of the square, so it adds up over residuals.
+        # Up to a factor, tr Sᵏ is the k-th cumulant of the square, and cumulants of a sum add up.
         means = np.mean([astuple(residual) for residual in several], axis=0)
         square, noise, trace2, trace3 = means.tolist()
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
 
 
-def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
-    """Return the residual of each column or pair, averaged over the questions about it (`estimates`).
+def residuals(reports: estimates.CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
+    """Return the residual of each column or pair that reports are about, averaged over its questions."""
 
-    Pairs that no report covers have none.
-    """
-
-    def residual(questions: Questions) -> Residual:
-        shares = cell_shares(atoms, *(reports.questions[number] for number in questions))
-        # Shares add up to 1, so they covary, which matters only where cells are few.
+    def residual(questions: estimates.Questions) -> Residual:
+        shares = estimates.cell_shares(atoms, *(reports.questions[number] for number in questions))
+        # Shares covary because they sum to 1, which matters only if there are few cells.
         full = shares.size <= _MAX_COVARIANCES
-        return Residual.of(estimate(reports, questions, full=full), shares)
+        return Residual.of(estimates.estimate(reports, questions, full=full), shares)
 
     groups = reports.by_columns.items()
     return {columns: Residual.mean([*map(residual, group)]) for columns, group in groups}
@@ -128,7 +118,7 @@ def contradicted_by(p_values: Mapping[Columns, float]) -> set[Columns]:
 
 
 class Fit(NamedTuple):
-    """Fit of a model to a column, or to a pair of columns."""
+    """How well a model fits a column, or a pair of columns."""
 
     error: float  # expected total variation
     p_value: float | None  # of the test that the model is right; None without reports
@@ -140,10 +130,10 @@ class Rehearsed:
     """Result of a rehearsal; errors are by column or pair of columns."""
 
     errors: dict[Columns, float]  # total variation of the rehearsed model from the true one
-    squares: dict[Columns, float]  # ‖m′ − m‖², m′ the shares of the rehearsed model
-    residuals: dict[Columns, Residual]  # of the rehearsed model, from the rehearsed reports
-    model: LocalModel  # fitted in the rehearsal
-    releases: Releases  # rehearsed reports
+    squares: dict[Columns, float]  # squared ℓ2 distance of its shares from the true ones
+    residuals: dict[Columns, Residual]  # residuals of the rehearsed model and reports
+    model: LocalModel  # the rehearsed model, fitted to the simulated reports
+    releases: Releases  # the simulated reports
 
     def fits(
         self, real: dict[Columns, Residual], *, held_out: bool
@@ -166,8 +156,9 @@ class Rehearsed:
             return 1.0
         squared_error = np.mean([self.squares[columns] for columns in reported])  # e²
         # If few people are rehearsed, their reports may not cover all columns.
-        rehearsed = [self.residuals[c].excess for c in reported if c in self.residuals]
-        expected = squared_error if held_out else np.mean(rehearsed or [0.0])
+        found = [self.residuals[columns] for columns in reported if columns in self.residuals]
+        rehearsed = np.mean([residual.excess for residual in found] or [0.0])
+        expected = squared_error if held_out else rehearsed
         difference = np.mean([real[columns].excess for columns in reported]) - expected
         return max(1.0, 1 + float(difference / max(float(squared_error), 1e-12))) ** 0.5
 
@@ -175,12 +166,12 @@ class Rehearsed:
 def rehearse(
     model: LocalModel, releases: Releases, all_columns: Sequence[Columns], seed: int
 ) -> Rehearsed:
-    """Simulate reports and their fit, with as many people as reported, but at most 200 000.
+    """Simulate reports of as many people as reported, but at most 200 000, and fit a model to them.
 
     Arguments:
         model: Model of a table, which stands for the population.
         releases: Releases, of which only the randomizers and the numbers of reports are used.
-        all_columns: Columns and pairs whose errors are computed, in the schema's codes.
+        all_columns: Columns and pairs whose errors are computed, in the codes of the schema.
         seed: Seed of draws and fits; not of the reports' noise.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
@@ -191,10 +182,12 @@ def rehearse(
         parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
     refitted = fit_again(model, simulated, seed)
-    learned, true = sampler_of(refitted).classes, sampler_of(model).classes
+    learned, true = estimates.sampler_of(refitted).classes, estimates.sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    found = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
+    found = residuals(
+        estimates.CodeReports.of(simulated, refitted), estimates.sampler_of(refitted).atoms
+    )
     return Rehearsed(errors, squares, found, refitted, simulated)

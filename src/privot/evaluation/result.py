@@ -124,8 +124,8 @@ class Evaluation(Summarized):
         """Return every score with its floor, as text; see `Summarized`."""
         facts: dict[str, object] = {}
         for name, score in self.comparison.summary.items():
-            end = "" if score.independence is None else f", independence {score.independence:.4f}"
-            facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{end})"
+            more = "" if score.independence is None else f", independence {score.independence:.4f}"
+            facts[name] = f"{score.synthetic:.4f} (floor {score.floor:.4f}{more})"
         distances = {"W2": self.comparison.vectors, "sliced W2": self.comparison.images}
         for measure, rows in distances.items():
             for row in rows:
@@ -134,9 +134,9 @@ class Evaluation(Summarized):
             name = f"accuracy of {label.target}, logistic regression on images"
             facts[name] = f"{label.synthetic:.1%} (from real {label.real:.1%})"
         if (prediction := self.prediction) is not None:
-            for by in prediction.scores:
-                name = f"{prediction.measure} of {prediction.target}, {by.classifier}"
-                facts[name] = f"{by.synthetic:.4f} (from real {by.real:.4f})"
+            for result in prediction.scores:
+                name = f"{prediction.measure} of {prediction.target}, {result.classifier}"
+                facts[name] = f"{result.synthetic:.4f} (from real {result.real:.4f})"
         return facts
 
 
@@ -155,8 +155,8 @@ def evaluate(
         synthetic: A model, which is sampled, or a table of synthetic records.
         real: A table of real records, preferably of people whom the model was not learned from.
         schema: Schema of a table; not needed for a model.
-        target: Column to predict from the others, of categories or numbers; of records with images, a
-            column of categories to predict from the images, by default the only one.
+        target: Column of categories or numbers to predict from the others; with images, column of
+            categories to predict from them, by default the only one.
         num_rows: Number of records to sample from a model.
         seed: Seed of sampling, of subsamples and of folds.
 
@@ -233,7 +233,7 @@ def compare(
 
 
 def _judge_pairs(table: TableComparison) -> list[Finding]:
-    """Grade the errors of pairs, and the gain over independent columns."""
+    """Return findings about the errors of pairs, and about the gain over independent columns."""
     named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
     errors = _judge("pairs of columns", named, verdicts.PAIR, "total variation")
     mean = table.summary["two_way"]
@@ -250,7 +250,7 @@ def _judge_pairs(table: TableComparison) -> list[Finding]:
 
 
 def judge_prediction(prediction: Prediction) -> Finding:
-    """Grade the share of the best real-trained score above chance that synthetic training retains."""
+    """Return a finding about the share of the best classifier's score that synthetic records retain."""
     best = max(prediction.scores, key=lambda score: score.real)
     topic, chance = f"predicting {prediction.target}", verdicts.CHANCE[prediction.measure]
     words = (
@@ -270,7 +270,7 @@ def _judge(
     measure: str,
     formatted: Callable[[float], str] = percent,
 ) -> Finding:
-    """Grade several named errors by the share of them that is good."""
+    """Return a finding about several named errors, graded by the share of good ones."""
     grades: list[Grade] = [
         verdicts.grade(score.synthetic, limits, score.floor) for _, score in named
     ]

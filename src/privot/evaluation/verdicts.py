@@ -14,7 +14,7 @@ to move to another cell for two tables to agree.
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
-a perfect model's sample of the same size. From reports alone, errors are expected ones (`rehearsal`).
+a perfect model's sample of the same size. Without real records, errors are expected ones (`rehearsal`).
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 Grade = Literal["good", "fair", "poor", "unknown"]
+# Limits of good and of fair: of errors at most, of shares at least.
 COLUMN, PAIR, NUMBER, CORRELATION = (0.03, 0.06), (0.05, 0.10), (0.05, 0.10), (0.05, 0.10)
 RETAINED, GAINED = (0.9, 0.7), (0.7, 0.3)
-CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess by measure
+CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess, by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
 MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
-DEPENDENCE = "dependence of pairs"
-_NEAR_FLOOR = 1.5  # ratio of a good error to its floor, at most
+DEPENDENCE = "dependence of pairs"  # topic of a finding
+_NEAR_FLOOR = 1.5  # largest ratio of a good error to its floor
 _MAX_NAMES = 3
 
 
@@ -67,7 +68,7 @@ def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Gra
 
 
 def failing(verdict: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
-    """Return the findings with this grade or a worse one; unknown ones are left out.
+    """Return the findings with this grade or a worse one, but none whose grade is unknown.
 
     Examples:
         >>> found = Finding("columns", "fair", "right."), Finding("pairs", "unknown", "none.")
@@ -79,7 +80,7 @@ def failing(verdict: Sequence[Finding], grade: Grade) -> tuple[Finding, ...]:
 
 
 def join_names(names: Sequence[str], most: int = _MAX_NAMES) -> str:
-    """Join the first few names, with the number of more.
+    """Join the first few names, and the number of the others.
 
     Examples:
         >>> join_names(["a", "b", "c", "d"], 2)

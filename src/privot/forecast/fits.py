@@ -5,7 +5,7 @@ planned ε, fits a model, and compares it with the population. Errors are mean t
 columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` chooses populations that are
 random, or agree with a pilot; `privot.forecast.simulation` draws people from a table or model.
 
-**Without a pilot**, populations are random (`made_up`), and the forecast is the mean error.
+**Without a pilot**, populations are random (`random_population`), and the forecast is the mean error.
 
 **With a pilot**, a model of earlier reports of the same columns, populations resemble the real one. A
 pilot estimates single columns well, but underestimates the dependence between columns, and finds none if
@@ -29,10 +29,10 @@ variation of pairs of columns from independence. So the forecast has four steps
    easier. The result is a weighted geometric mean of the errors for both. The weight of the pilot's
    model is r/2, with r the share of its dependence that a fit finds if its samples repeat the pilot.
 
-**Random populations** are latent classes over the schema's alphabets. In `made_up` the log-odds of codes
-are normal, and each class adds normal deviations, scaled to a dependence of .1, as in a census. In
-`with_dependence` deviations of a number's values are sums of cosines of their ranks, so that neighboring
-values are similar.
+**Random populations** are latent classes over the schema's alphabets. In `random_population` the
+log-odds of codes are normal, and each class adds normal deviations, scaled to a dependence of .1, as in
+a census. In `with_dependence` deviations of a number's values are sums of cosines of their ranks, so
+that neighboring values are similar.
 
 Privacy review: results are functions of public numbers, of fresh randomness, and of a model that was
 learned from reports alone, and retain that model's guarantee.
@@ -50,33 +50,33 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError, require_count, require_people
-from privot.evaluation.distances import independent, total_variation
+from privot.evaluation.distances import total_variation
 from privot.evaluation.estimates import sampler_of
 from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.fitting import fit
-from privot.local.model import LocalModel
-from privot.local.releases import Releases, Reports
+from privot.local.model import LocalModel, pair_dependence
+from privot.local.releases import Places, Releases, Reports
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array
 
 REHEARSALS = 2  # default number of random populations
 _FITS = 3  # fits of one population; all but the first reuse the settings that the first chose
-_MIN_FITS = 12  # fits over all populations of positive weight
+_MIN_FITS = 12  # least number of fits over all populations of positive weight
 _STRENGTHS = 7  # size of the grid of t
 _MAX_STRENGTH, _MAX_RATIO = 0.2, 1.5  # ends of the prior of t, the second relative to the pilot's
 _WIDTH, _RELATIVE_WIDTH = 0.02, 0.1  # h = width + relative width · d
 _FAR = 2.0  # largest |d_t − d| at which a population is near the pilot, in units of h
 _NEGLIGIBLE = 0.05  # relative to the largest weight
 _NO_DEPENDENCE = 1e-6  # largest dependence that counts as rounding error
-_LEVELS = 0.1, 0.9  # of the quantiles `low` and `high`
+_LEVELS = 0.1, 0.9  # levels of the quantiles `low` and `high`
 _CLASSES = 12  # latent classes of a random population
-# Of `made_up`: dependence; range and number of halvings of the search for the scale that gives it.
+# Dependence of `random_population`; range and number of halvings of the search for its scale.
 _DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12
-_COSINES = 3  # in the deviation of a number
+_COSINES = 3  # number of cosines in the deviation of a number
 _SCALES = np.geomspace(0.05, 6.0, 24)  # scales of deviations that `with_dependence` tries
 _TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raking, and of a value
 # Random streams of one seed, one for each purpose; `simulation` uses others.
@@ -111,8 +111,8 @@ class Population:
 
 def dependence(law: LatentClasses) -> float:
     """Return the mean total variation of pairs of columns from independence; 0 for a single column."""
-    joints = [law.marginal(pair) for pair in combinations(range(len(law.sizes)), 2)]
-    gaps = [total_variation(joint, independent(joint)) for joint in joints]
+    pairs = combinations(range(len(law.sizes)), 2)
+    gaps = [pair_dependence(law.marginal(pair)) for pair in pairs]
     return float(np.mean(gaps)) if gaps else 0.0
 
 
@@ -124,7 +124,7 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
     """
     if "averaged" not in model.made_with:
         raise PrivotError(
-            f"like is by estimator {model.made_with['estimator']!r}, and a rehearsal is of tables whose "
+            f"like is by estimator {model.made_with['estimator']!r}, and rehearsals need tables whose "
             "columns are all reported as codes: give a model of such a table"
         )
     labels = {name: column.labels for name, column in model.schema.coded.items()}
@@ -139,16 +139,18 @@ def population_of(model: LocalModel, schema: Schema) -> Population:
             f"like is of the columns {', '.join(labels)}: give a model of the schema's, in its order"
         )
     names = list(schema.table_columns)
-    return Population(
-        sampler_of(model).classes, lambda n, seed: model.sample(n, seed=seed).select(names)
-    )
+
+    def draw(people: int, seed: int) -> pa.Table:
+        return model.sample(people, seed=seed).select(names)
+
+    return Population(sampler_of(model).classes, draw)
 
 
 def with_dependence(model: LocalModel, strength: float, seed: int) -> LocalModel:
     """Return the model with the same single columns, but random classes of about this dependence.
 
-    The strength is the mean total variation of pairs from independence; if twelve classes of these
-    columns cannot reach it, the result has the nearest strength.
+    `strength` is the mean total variation of pairs from independence; if twelve classes of these columns
+    cannot reach it, the result has the nearest strength that was found.
     """
     sampler = sampler_of(model)
     atoms = sampler.atoms
@@ -186,7 +188,7 @@ def _deviations(shares: Array, places: Places, rng: np.random.Generator) -> Arra
     return deviations
 
 
-def made_up(schema: Schema, seed: int) -> Population:
+def random_population(schema: Schema, seed: int) -> Population:
     """Return a population of random latent classes, with dependence of pairs as in a census."""
     rng = np.random.default_rng([seed, _STREAM_OF_CLASSES])
     sizes = [column.alphabet.size for column in schema.coded.values()]
@@ -230,7 +232,7 @@ class FitForecast:
 
     one_way: float  # mean error of columns
     two_way: float | None  # mean error of pairs of columns; None for a single column
-    rehearsals: int  # number of fits made
+    rehearsals: int  # number of fits
     made_up: bool  # whether populations were random, rather than like a pilot
     low: float | None = None
     high: float | None = None
@@ -269,8 +271,8 @@ def forecast_fit(
     randomizer = Randomizer.calibrate(schema, epsilon)
     if randomizer.joint is None or set(schema.coded) != set(schema.columns):
         raise PrivotError(
-            "a rehearsal is of tables whose columns are all reported as codes: plan without one, which "
-            "forecasts the errors of points"
+            "rehearsals need tables whose columns are all reported as codes: plan without rehearsals, "
+            "which forecasts the errors of points"
         )
     run = _Rehearsals(randomizer, people, seed, progress or (lambda done, total: None))
     if like is None:
@@ -299,32 +301,32 @@ def fit_silently(releases: Reports | Sequence[Reports], seed: int) -> LocalModel
 
 
 class _Rehearsals:
-    """Rehearsals of one randomizer: it randomizes people's records, and models are fitted to them."""
+    """Rehearsals of one randomizer: draws of people, their reports, and fits of models to them."""
 
     def __init__(self, randomizer: Randomizer, people: int, seed: int, progress: Progress):
         self.randomizer, self.seed, self.progress = randomizer, seed, progress
-        self.people = min(people, MAX_REHEARSED)  # in each rehearsal of the planned reports
-        self.num_done, self.num_fits = 0, 0  # finished fits, and all; refits are not counted
-        self.num_drawn = 0  # groups of people drawn so far, each with another seed
+        self.people = min(people, MAX_REHEARSED)  # number in each rehearsal of the planned reports
+        self.num_done, self.num_fits = 0, 0  # finished fits, and all fits, without refits
+        self.num_drawn = 0  # number of draws of people so far, each with another seed
 
     def with_random_populations(self, number: int) -> Array:
         """Return the mean errors (2,) over a number of random populations."""
         self.num_fits = number
         schema = self.randomizer.schema
-        populations = (made_up(schema, self.seed + index) for index in range(number))
+        populations = (random_population(schema, self.seed + index) for index in range(number))
         means = [self.errors(population, _FITS).mean(axis=0) for population in populations]
         return np.mean(means, axis=0)
 
-    def with_pilot(self, pilot: LocalModel, populations_each: int) -> tuple[Array, Array]:
+    def with_pilot(self, pilot: LocalModel, per_strength: int) -> tuple[Array, Array]:
         """Return the weighted mean errors (2,) and the quantiles (2,) of two-way errors.
 
-        There are `populations_each` populations for each strength of dependence. Steps are numbered as
-        in the module's docstring.
+        There are `per_strength` populations for each strength of dependence. Steps are numbered as in
+        the module's docstring.
         """
         schema, strength = self.randomizer.schema, dependence(sampler_of(pilot).classes)
         # 1. Populations with the pilot's columns and a grid of dependences.
         lowest, highest = strength / _MAX_RATIO, max(_MAX_STRENGTH, strength * _MAX_RATIO)
-        strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(populations_each)
+        strengths = np.linspace(lowest, highest, _STRENGTHS).repeat(per_strength)
         self.num_fits = 2 * len(strengths) + 2
         populations = [
             population_of(with_dependence(pilot, float(t), self.seed + number), schema)
@@ -395,8 +397,8 @@ def likelihood_weights(found: Array, pilot: float) -> Array:
 
 
 def quantiles(values: Array, weights: Array) -> Array:
-    """Return the weighted 10 % and 90 % quantiles; weights add up to 1."""
+    """Return the weighted 10 % and 90 % quantiles (2,) of values (n,); weights (n,) add up to 1."""
     order = np.argsort(values)
-    # A value is the quantile of the weight below it and half of its own.
+    # A value is the quantile at the weight of all smaller values plus half of its own weight.
     below = np.cumsum(weights[order]) - weights[order] / 2
     return np.asarray(np.interp(_LEVELS, below, values[order]))

@@ -4,9 +4,9 @@ A *place of trust* (`privot.schema.promise`) says whom people must trust: nobody
 (`shuffled`), one of two servers (`aggregated`) or a curator (`central`).
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
-model or, without either, of a random population (`made_up`, `made_up_places`). The prior takes the place
-of the population: errors are distances between what is learned and the prior. The error **without
-noise** is the distance between the people's own records and the prior.
+model or, without either, of a random population (`random_population`, `random_places`). The prior takes
+the place of the population: errors are distances between what is learned and the prior. The error
+**without noise** is the distance between the people's own records and the prior.
 
 **Reports** (`local`, `shuffled`). The calibrated randomizer privatizes people's records, with the ε₀
 that the number of people allows if reports are shuffled, and `privot.fit` learns from the reports.
@@ -62,8 +62,8 @@ from privot.forecast.fits import (
     Marginal,
     Progress,
     fit_silently,
-    made_up,
     marginal_errors,
+    random_population,
     require_counts,
 )
 from privot.local.model import LocalModel
@@ -72,12 +72,12 @@ from privot.models import Model
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
-from privot.schema.promise import Place, Promise
+from privot.schema.promise import Promise, TrustModel
 from privot.tables.files import as_table
 from privot.wire.report import SEAL_BYTES, Report
 
 STAMP = "SIMULATED"
-PLACES: tuple[Place, ...] = get_args(Place)  # of trust
+PLACES: tuple[TrustModel, ...] = get_args(TrustModel)
 TRUSTED = {  # by place of trust: the trusted party, and what it is trusted with
     "local": "nobody",
     "shuffled": "a shuffler, with mixing, and the other senders",
@@ -138,7 +138,7 @@ def promises_at(
     epsilons: Sequence[float],
     people: int,
     *,
-    where: Sequence[Place] = PLACES,
+    where: Sequence[TrustModel] = PLACES,
     delta: float | None = None,
     floor: float | None = None,
 ) -> list[Promise]:
@@ -167,7 +167,7 @@ def promises_at(
         raise PrivotError(f"floor is {floor!r}, which only 'shuffled' has a use for: leave it out")
     delta = _DELTA_TIMES_PEOPLE / people if delta is None else delta
 
-    def promise(epsilon: float, place: Place) -> Promise:
+    def promise(epsilon: float, place: TrustModel) -> Promise:
         if place == "local":
             return Promise(epsilon)
         return Promise(epsilon, place, delta, people, floor if place == "shuffled" else None)
@@ -302,7 +302,7 @@ def _report_bytes(randomizer: Randomizer, where: str) -> int | None:
     return report_length(SEAL_BYTES + plain) if where == "shuffled" else plain
 
 
-def made_up_places(schema: Schema, seed: int) -> pa.Table:
+def random_places(schema: Schema, seed: int) -> pa.Table:
     """Draw places of people in random towns, whose sizes follow Zipf's law, and between the towns."""
     records, rng = PlaceRecords(schema), np.random.default_rng([seed, _STREAM_OF_PLACES])
     dimension, ranks = records.column.domain.dimension, np.arange(1, _TOWNS + 1)
@@ -408,7 +408,7 @@ def simulate_campaign(
     coded = randomizer.joint is not None and set(schema.coded) == set(schema.columns)
     if prior is None and not coded:
         raise PrivotError(
-            "prior is missing: only tables of codes are made up here, give a table or a model of places"
+            "prior is missing: only tables of codes have a default, so give a table or a model of places"
         )
     reference = _reference(schema, prior, seed)
     errors_of = (_share_errors if coded else _place_errors)(stamped, reference)
@@ -433,9 +433,9 @@ def _reference(schema: Schema, prior: Any, seed: int) -> pa.Table:
     """Return the rows that take the place of the population: the prior's, or a large sample."""
     names, seed = list(schema.table_columns), seed + 10**6  # far from the seeds of the rehearsals
     if prior is None and kind_of_records(schema) == "places":
-        return made_up_places(schema, seed)
+        return random_places(schema, seed)
     if prior is None:
-        return made_up(schema, seed).draw(_NUM_REFERENCE, seed)
+        return random_population(schema, seed).draw(_NUM_REFERENCE, seed)
     if isinstance(prior, Model):
         if list(prior.schema.table_columns) != names:
             raise PrivotError(

@@ -161,7 +161,7 @@ def _fit_by_estimator(
         )
     if estimator == "generator" and releases.newest.randomizer.candidates:
         raise PrivotError(
-            "estimator 'generator' knows no candidates, which this release holds: use 'auto'"
+            "estimator 'generator' cannot learn from candidates, as in this release: use 'auto'"
         )
     if estimator in _SINGLE_RELEASE_ESTIMATORS:
         release = releases.only(estimator)

@@ -152,12 +152,12 @@ class AdditiveNoise(Mechanism):
             limit = _MAX_CELL * step
             for value, noise in zip(x.ravel().tolist(), self._draw_list(x.size), strict=True):
                 if not -limit <= value <= limit:
-                    raise self._refusal()
+                    raise self._unprojected_error()
                 reports.append((round(value / step) + noise) * step)
             return np.array(reports).reshape(x.shape)
         cells = x * (1 / self.grid)
         if not (cells.min() >= -_MAX_CELL and cells.max() <= _MAX_CELL):
-            raise self._refusal()
+            raise self._unprojected_error()
         np.rint(cells, out=cells)
         cells += self._draw(x.shape)
         cells *= self.grid
@@ -184,7 +184,7 @@ class AdditiveNoise(Mechanism):
         return np.where(on_grid, self._log_pmf(noise), -np.inf).sum(axis=-1)
 
     @staticmethod
-    def _refusal() -> PrivotError:
+    def _unprojected_error() -> PrivotError:
         return PrivotError("x has a value that is not finite or far out: project it to the domain")
 
 

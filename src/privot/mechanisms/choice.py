@@ -209,7 +209,7 @@ def _choose_codes(candidates: Mapping[str, Mechanism], column: Column, epsilon: 
         compared = [f"{first} tells {information[first]:.3g}"]
         compared += [f"{other} {information[other]:.3g}" for other in more]
         tied = any(information[other] >= _NEARLY_BEST * bits for other in others)
-        claim = "as much as any but for 2 %, in the shortest report" if tied else "the most"
+        claim = "within 2 % of the most, in the shortest report" if tied else "the most"
         why = f"{claim}; {', '.join(compared)}"
     start = f"{best}: of {column.alphabet.size} categories at ε = {at_most(epsilon)}"
     reason = f"{start}, its report tells {bits:.3g} bits, {why}"

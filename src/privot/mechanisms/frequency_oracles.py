@@ -262,13 +262,6 @@ class RandomizedResponse(FrequencyOracle, kind="randomized_response"):
         keep, other = self.probabilities
         return self._information_of_sets(1, keep, (self.num_values - 1) * other)
 
-    def expected(self, column: Column) -> dict[str, Any]:
-        """Describe the probability `keep` that the report is the true category."""
-        keep, others = self.probabilities[0], self.num_values - 1
-        truth = percent_at_most(keep)
-        words = f"the truth with probability {truth}, else one of the other {others} at random"
-        return {"keep": keep, "in_words": words}
-
 
 def set_cells(
     ranks: NDArray[np.int64], sizes: NDArray[np.int64], total: int, rng: np.random.Generator

@@ -14,8 +14,8 @@ difference between two reports would be the difference between the records. So b
 checks that it is in the process in which it took its key (`privot.core.processes`).
 
 **Buffers.** Words and noise for single records come from buffers that the array code fills, because an
-array for one number would be slow. Both have the same law by the same proof. A buffer belongs to its
-thread, yields each number once, does not depend on any record, and is discarded with the key.
+array for one number would be slow; so their law has the same proof. A buffer belongs to its thread,
+yields each number once, does not depend on any record, and is discarded with the key.
 
 **Exact rounding.** The samplers of `laplace` and `gaussian` return a sign and the integer nearest to a
 real magnitude $h(|U_1|, …) ≥ −½$, a function of real uniforms on $(−1, 1)$ that is proportional to a
@@ -103,7 +103,7 @@ class _Stream(OwnProcess):
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(counter)).encryptor()
         self._bytes_left = _REKEY_BYTES
         self.buffers: defaultdict[Hashable, list[int]] = defaultdict(list)
-        self.belong_here()
+        self.claim()
 
     def fill(self, target: memoryview) -> None:
         """Overwrite `target` (bytes) with key stream."""
@@ -255,7 +255,7 @@ def check_ratio(ratio: float) -> float:
     """Return the ratio of noise to grid as a float; raise PrivotError unless it is in (0, 2^40]."""
     if not 0 < ratio <= MAX_RATIO:
         raise PrivotError(
-            f"ratio of noise scale to grid is {ratio}: it must lie in (0, 2^40]; choose a coarser grid"
+            f"noise of {ratio:.4g} steps is not in (0, 2^40]: give a larger epsilon, or a coarser grid"
         )
     return float(ratio)
 

@@ -43,6 +43,7 @@ from privot.mechanisms.samplers import Integers
 from privot.mechanisms.window_cells import Area, WindowCells, WindowMixture, window_plan
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.guarantees import PureDP
+from privot.privacy.rounding import percent_at_least, percent_at_most
 from privot.schema import Column, Domain, Polyline
 from privot.schema.columns.alphabet import Bins
 from privot.schema.domains import Array, from_unit, to_unit
@@ -90,7 +91,7 @@ class Window(Mechanism, kind="window"):
     non_negative: bool = False
     nullable: bool = False
 
-    noise_word = "an estimate"
+    noise_word = "as an estimate,"
 
     def __post_init__(self) -> None:
         require_finite("epsilon", self.epsilon, positive=True)
@@ -179,6 +180,13 @@ class Window(Mechanism, kind="window"):
         inside, outside = self.probabilities
         d, steps, radius = self.dimension, self.steps, self.radius
         return WindowForm(d, steps, radius, self.shape, self.area, inside, outside, self.nullable)
+
+    def expected(self, column: Column) -> dict[str, Any]:
+        """Describe an estimate's error; the report itself is in the window with probability `keep`."""
+        noise, keep = super().expected(column), self.probabilities[0] * self._grid.window_size
+        near, sure = percent_at_least(self.radius / self.steps, 2), percent_at_most(keep)
+        words = f"within {near} of the range from the truth with probability {sure}"
+        return noise | {"keep": keep, "in_words": f"{words}; {noise['in_words']}"}
 
     def attenuation(self, frequencies: Array) -> Array:
         """See `Mechanism`: in a product, the product of the factors of all windows."""

@@ -11,8 +11,8 @@ witness change under one lock of all threads and processes.
 
 *No overspending.* Every block is appended, under the lock, to a chain that contains the witness's
 head, and the new head is then written to the witness. So all blocks are on **one** chain, whose sum
-never exceeds the plan. (If a kill leaves a block in the file but not in the witness, it was never used.)
-Therefore the ledger refuses
+never exceeds the plan. (If a kill leaves a block in the file but not in the witness, the next reader
+writes the witness.) Therefore the ledger refuses
 
 - a **restored** or **copied** file, after uses were spent from the other copy, because it does not
   contain the witness's head. Before that, all copies share one budget;
@@ -133,12 +133,8 @@ class Chain:
 
     def with_entry(self, uses: int) -> Self:
         """Return the chain with one more entry, of `uses` uses."""
-        fields = {
-            "uses": uses,
-            "spent": self.spent + uses,
-            "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            "previous": self.head,
-        }
+        now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        fields = {"uses": uses, "spent": self.spent + uses, "at": now, "previous": self.head}
         entry = fields | {"hash": _hash(fields)}
         return type(self)(self.id, self.plan, (*self.entries, entry))
 
@@ -183,14 +179,14 @@ def updating_witness(chain: Chain, state: Path) -> AbstractContextManager[None]:
     """Return a context whose block writes the chain's file, and whose end sets the witness to its head.
 
     Use it with the state folder locked. A kill between the two writes leaves the witness at an earlier
-    entry of the chain, which is accepted. The draft of the witness is written before the block, so that
-    neither changes if the disk is full.
+    entry of the chain, until `check_witness` reads both. The draft of the witness is written before the
+    block, so that neither changes if the disk is full.
     """
     return writing_json(_witness_path(chain, state), {"spent": chain.spent, "head": chain.head})
 
 
 def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
-    """Raise PrivotError if a chain lacks the witness's head; call it with the state folder locked."""
+    """Set the witness, with the state locked, to a chain's head; PrivotError if it lacks the old one."""
     try:
         witness = json.loads(_witness_path(chain, state).read_text(encoding="utf-8"))
         head, spent = witness["head"], int(witness["spent"])
@@ -209,6 +205,9 @@ def check_witness(chain: Chain, ledger: Path, state: Path) -> None:
             f"ledger {ledger} was rolled back or copied: {spent:,} are known to be spent, it knows of "
             f"{chain.spent:,}; restore the newest"
         )
+    if head != chain.head:  # after a kill; from now on, copies from before it are refused
+        with updating_witness(chain, state):
+            pass  # the chain's file exists
 
 
 def adopt(ledger: Path) -> None:

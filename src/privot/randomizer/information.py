@@ -323,8 +323,8 @@ def min_informative_reports(randomizer: "Randomizer") -> int | None:
         return _least_number_of_points(split.mechanism, randomizer.schema.point_column(name).domain)
     else:
         return None
-    needed = float(np.mean(errors) / guess) ** 2
-    return math.ceil(needed) if needed <= MOST_PEOPLE else None
+    num_reports = float(np.mean(errors) / guess) ** 2
+    return math.ceil(num_reports) if num_reports <= MOST_PEOPLE else None
 
 
 def _least_number_of_points(mechanism: Mechanism, domain: Domain) -> int | None:

@@ -61,7 +61,7 @@ from privot.schema import Schema
 
 _MAX_PLANNED = 4  # largest k that is compared
 _DELTA_TIMES_PEOPLE = 0.01  # δ n, for the comparison with Gaussian noise
-_WORTH_SAYING = 0.9  # an error below this share of the recommended option's is mentioned
+_NOTABLE = 0.9  # an error below this share of the recommended option's is mentioned
 Codings = Mapping[str, tuple[int, ...]]
 
 
@@ -219,10 +219,10 @@ def _mean_errors(errors: Errors, people: int, target: float) -> dict[str, Any]:
     pairs = errors.two_way[np.triu_indices(len(errors.one_way), 1)]
     mean_one_way = float(errors.one_way.mean())
     mean_two_way = float(pairs.mean()) if pairs.size and np.isfinite(pairs).all() else None
-    error, needed = mean_two_way if pairs.size else mean_one_way, None
+    error, people_needed = mean_two_way if pairs.size else mean_one_way, None
     if error is not None and math.isfinite(error):  # decreases like 1/√people
-        needed = math.ceil(people * (error / target) ** 2)
-    return {"one_way": mean_one_way, "two_way": mean_two_way, "people_needed": needed}
+        people_needed = math.ceil(people * (error / target) ** 2)
+    return {"one_way": mean_one_way, "two_way": mean_two_way, "people_needed": people_needed}
 
 
 def _least_error(options: Sequence[ExpectedError]) -> ExpectedError:
@@ -245,7 +245,7 @@ def _reason(options: Sequence[ExpectedError], best: ExpectedError, total: int) -
         next_best = _least_error(rivals)
         reason += f" ({next_best.report} with {next_best.report_columns}: {next_best.two_way:.3g})"
     one_column = min(option.one_way for option in options if option.marginals_only)
-    if one_column < _WORTH_SAYING * best.one_way:
+    if one_column < _NOTABLE * best.one_way:
         reason += "; where marginals are all you want, one column a report has "
         reason += f"{one_column:.3g} instead of {best.one_way:.3g}"
     return reason

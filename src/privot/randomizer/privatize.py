@@ -136,7 +136,7 @@ def privatize_records(
     parts = begin_parts(randomizer, path, size, identity, leftover, part_rows, log)
     try:
         num_new, outside = make_parts(randomizer, records, parts, progress)
-        if not parts.done():
+        if not parts.completed():
             raise RefusedRecordsError(f"{records.source} has no rows: give at least one record")
         if not identified and isinstance(output, Path):
             require_none_unsent(records, randomizer, leftover)
@@ -175,10 +175,10 @@ def make_parts(
         RefusedRecordsError: for records that cannot be read, or that the schema does not allow.
         PrivotError: if the disk is full, or another run writes the same parts.
     """
-    done = parts.done()
+    completed = parts.completed()
     size = min(batch_rows(randomizer), parts.part_rows)
     batches_per_part = parts.part_rows // size
-    num_new, num_done, outside = 0, len(done) * parts.part_rows, Counter[str]()
+    num_new, num_done, outside = 0, len(completed) * parts.part_rows, Counter[str]()
 
     def part_of(batch: int) -> int:
         return first + batch // batches_per_part
@@ -194,7 +194,7 @@ def make_parts(
     def privatized() -> Generator[tuple[int, pa.Table], None, None]:
         """Yield the reports of each batch, with the number of their part."""
         nonlocal num_new
-        batches = records.batches(size, lambda batch: part_of(batch) in done)
+        batches = records.batches(size, lambda batch: part_of(batch) in completed)
         try:
             for number, reports, counts in map_ahead(privatize_batch, batches, workers):
                 num_new += reports.num_rows

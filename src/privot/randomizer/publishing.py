@@ -43,16 +43,8 @@ from typing import IO, Any, Literal, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from privot.core import files
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    cannot_write,
-    create,
-    draft_path,
-    flush,
-    replacing_file,
-    replacing_folder,
-    write_file,
-)
 from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
     REPORT_ID,
@@ -113,7 +105,7 @@ class Parts:
     ) -> Self:
         """Start a run, or continue a killed one.
 
-        `randomizer` is its JSON. `identity` are plain values that identify the source, or None.
+        `randomizer` is its JSON; `identity`, if given, are JSON values that identify the source.
 
         Raises:
             PrivotError: if the output or parts exist, or parts belong to another run.
@@ -141,16 +133,18 @@ class Parts:
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
-                write_file(folder / _MANIFEST, json.dumps(made_with, indent=2) + "\n", secret=True)
+                files.write_file(
+                    folder / _MANIFEST, json.dumps(made_with, indent=2) + "\n", secret=True
+                )
         except OSError as error:
-            raise cannot_write(output, error) from error
+            raise files.cannot_write(output, error) from error
         return cls(folder, part_rows, buckets, len(drafts))
 
     def path(self, number: int) -> Path:
         """Return the path of a part."""
         return self.folder / f"part-{number:06d}.arrow"
 
-    def done(self) -> set[int]:
+    def completed(self) -> set[int]:
         """Return the numbers of the complete parts."""
         names = (re.fullmatch(r"part-(\d+)\.arrow", file.name) for file in self.folder.iterdir())
         return {int(name[1]) for name in names if name}
@@ -179,7 +173,7 @@ class Parts:
 
     def paths(self) -> list[Path]:
         """Return the paths of the parts of the release; raise PrivotError if one is missing."""
-        done, receipts = self.done(), self.committed()
+        done, receipts = self.completed(), self.committed()
         spans = [(0, len(done))] if receipts is None else [receipt["parts"] for receipt in receipts]
         numbers = [number for first, count in spans for number in range(first, first + count)]
         if not numbers or not done.issuperset(numbers):
@@ -194,16 +188,16 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
         FileExistsError: if the path exists.
         PrivotError: if the disk is full.
     """
-    draft = draft_path(path)
+    draft = files.draft_path(path)
     try:
-        create(draft, secret=True)
+        files.create(draft, secret=True)
         written = write(draft)
-        flush(draft)
+        files.flush(draft)
         _link(draft, path)
     except FileExistsError:
         raise
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise files.cannot_write(path, error) from error
     finally:
         draft.unlink(missing_ok=True)
     return written
@@ -211,7 +205,7 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
 
 def discard(folder: Path) -> None:
     """Delete a folder of parts; it is renamed first, so that all parts disappear at once."""
-    trash = draft_path(folder)
+    trash = files.draft_path(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
     shutil.rmtree(trash, ignore_errors=True)
@@ -237,7 +231,7 @@ def _require_unfinished(output: Path, folder: Path, *, resume: bool) -> None:
 
 
 def left_behind_error(folder: Path) -> PrivotError:
-    """Return the error to raise for a new run if a stopped run has left parts."""
+    """Return the error for a new run if a stopped run has left parts."""
     return PrivotError(
         f"{folder} is left from a run that was stopped: continue it with --resume; to start again, "
         "--discard it, but for people whose report somebody received, the budget is spent twice"
@@ -302,14 +296,14 @@ def publish(
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:
-        with replacing_folder(output) as folder:
+        with files.replacing_folder(output) as folder:
             sizes = [
                 write_reports(folder / shard_name(number), [table], randomizer)
                 for number, table in enumerate(shuffled)
             ]
             write_manifest(folder, sizes)
         return sum(sizes)
-    with replacing_file(output) as draft:
+    with files.replacing_file(output) as draft:
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))
@@ -347,8 +341,7 @@ def write_buckets(path: Path, pieces: Iterable[pa.Table], buckets: int) -> int:
 def _buckets_of(part: Path, first: int, stop: int) -> list[pa.RecordBatch]:
     """Return buckets `first` to `stop` − 1 of a part."""
     with pa.memory_map(str(part)) as source:
-        file = pa.ipc.open_file(source)
-        return [file.get_batch(bucket) for bucket in range(first, stop)]
+        return [pa.ipc.open_file(source).get_batch(bucket) for bucket in range(first, stop)]
 
 
 def bucket_rows(parts: Sequence[Path], buckets: int) -> list[int]:

@@ -36,17 +36,10 @@ from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.distributed import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
+from privot.randomizer.reports import shuffled
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
-from privot.randomizer.reports.shuffled import (
-    most_accurate_shuffled,
-    require_batch_promised,
-    require_promised,
-    require_randomized,
-    shuffled_guarantee,
-    shuffled_promise,
-)
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
@@ -89,7 +82,7 @@ class Randomizer(Summarized):
         self._require_each_column_once()
         self._require_names_unreserved()
         # The guarantee raises an error for mechanisms that do not fit or have no guarantee.
-        require_promised(self.schema.promise, self.guarantee)
+        shuffled.require_promised(self.schema.promise, self.guarantee)
 
     @classmethod
     def calibrate(
@@ -107,7 +100,8 @@ class Randomizer(Summarized):
 
         For a promise about shuffled reports, every report gets the largest ε₀, up to the promise's
         floor, for which a batch of the promise's number of people satisfies ε and δ. The computation
-        uses the distribution of these reports (`privot.privacy.shuffling`) and is accurate to 0.1 %.
+        uses the distribution of these reports (`privot.privacy.shuffling`), accurate to 0.1 %. Two calls
+        give one fingerprint; `privot calibrate` gives each survey its own, to refuse others' reports.
 
         Arguments:
             schema: Declaration of the columns, and of the promise if `epsilon` is None.
@@ -127,7 +121,7 @@ class Randomizer(Summarized):
         """
         promise = promise_or_epsilon(schema.promise, epsilon, delta or None)
         if promise is not None:
-            require_randomized(promise)
+            shuffled.require_randomized(promise)
 
         def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = calibrate_reports(
@@ -144,7 +138,7 @@ class Randomizer(Summarized):
             return randomizer
 
         if promise is not None and promise.where == "shuffled":
-            return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+            return cast(Self, shuffled.most_accurate_shuffled(promise, calibrate_locally))
         if promise is not None:
             epsilon, delta = promise.epsilon, promise.delta
         return cast(Self, calibrate_locally(cast(float, epsilon), delta))
@@ -205,16 +199,18 @@ class Randomizer(Summarized):
         if promise is None or promise.where != "shuffled":
             return self.guarantee.times(batches)
         count = (promise.people or 1) if num_reports is None else num_reports
-        return shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
+        return shuffled.shuffled_guarantee(
+            promise, self.report_law, count, batches, self.schema.unit
+        )
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
         """Return the guarantee of a panel.
 
         `num_reports` is the number of reports in the smallest wave, by default the promise's people.
         """
-        most_reports, each = panel.most_reports(), self.batch_guarantee(num_reports)
+        most_reports, of_one = panel.most_reports(), self.batch_guarantee(num_reports)
         composed = None if most_reports is None else self.batch_guarantee(num_reports, most_reports)
-        return PanelGuarantee(each, panel.window, panel.waves, composed)
+        return PanelGuarantee(of_one, panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
@@ -252,7 +248,10 @@ class Randomizer(Summarized):
         coded = {name: self.schema.coded[name] for name in joint.design.columns} if joint else {}
         values = {name: column.code_program(name, column.codings) for name, column in coded.items()}
         values |= {split.name: split.value_program() for split in splits}
-        draws = [{"column": s.name, "draw": s.mechanism.program(s.column)} for s in splits]
+        draws = [
+            {"column": name, "draw": split.mechanism.program(split.column)}
+            for name, split in self.splits.items()
+        ]
         if None in values.values() or any(draw["draw"] is None for draw in draws):
             return None
         program = {
@@ -264,9 +263,7 @@ class Randomizer(Summarized):
         }
         if self.schema.unread_columns:
             program["unread"] = list(self.schema.unread_columns)
-        return dict(
-            json.loads(json.dumps(program))
-        )  # with lists for tuples, as `from_json` reads it
+        return dict(json.loads(json.dumps(program)))  # lists for tuples, as `from_json` reads them
 
     @property
     def fingerprint(self) -> str:
@@ -318,7 +315,7 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
-        if keep_order and shuffled_promise(self.schema):
+        if keep_order and shuffled.shuffled_promise(self.schema):
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
@@ -349,7 +346,7 @@ class Randomizer(Summarized):
         return {name: column.count_outside(name, table) for name, column in points}
 
     def reasons(self, table: pa.Table) -> pa.Array:
-        """Return for each row of a table (n,) the first reason why no device sends it, or null."""
+        """Return the first reason (n,) why no device sends each row of a table, or null."""
         reasons: list[str | None] = [None]
         index = np.zeros(table.num_rows, np.int32)  # of each row's reason
         for faulty, reason in self._faults(table):
@@ -414,8 +411,8 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
                 "again with `privot calibrate`"
             )
-        if promise := shuffled_promise(schema):
-            require_batch_promised(promise, randomizer.report_law)
+        if promise := shuffled.shuffled_promise(schema):
+            shuffled.require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
                 "the randomizer's program for devices is not that of its mechanisms, so it has no "
@@ -584,8 +581,8 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        shuffled = shuffled_promise(self.schema) is not None
+        in_order = shuffled.shuffled_promise(self.schema) is not None
         for _ in self.rows.validated(
-            lambda piece: (self.randomizer.reasons(piece), None), shuffled
+            lambda piece: (self.randomizer.reasons(piece), None), in_order
         ):
             pass

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,8 @@ NIGHT, DIM, FAINT = "#0a0f1e", "#aab4cc", "#3c4766"  # dark figures: background,
 LIGHT = LinearSegmentedColormap.from_list(
     "night", [NIGHT, "#24346b", "#7c4d9e", "#e2725b", "#ffd27a", "#fffbe6"]
 )
-TITLE = "title: "  # prefix of an artist's `gid` that becomes a tooltip
-# CSS variables of the pages by colors of inline figures: a dark page sets other colors.
+TITLE = "title: "  # prefix of the `gid` of an artist with a tooltip, which is the rest
+# CSS variables in place of the colors of inline figures, since a dark page has other colors.
 _VARIABLES = {
     INK: "var(--ink)", MUTED: "var(--muted)", PRIVATE: "var(--real)", LEARNED: "var(--learned)",
     ERROR: "var(--heat)", LINE: "var(--line)", SOFT: "var(--soft)",
@@ -57,7 +56,7 @@ _TEMPLATES = jinja2.Environment(
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return a figure of `width` × `height` inches in the pages' style, detached from pyplot."""
+    """Return a figure of `width` × `height` inches in the pages' style, which pyplot does not track."""
     with styled():
         return Figure(figsize=(width, height), layout="constrained")
 
@@ -65,7 +64,7 @@ def new_figure(width: float, height: float) -> Figure:
 def grid_axes(number: int, across: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure with `number` axes, at most `across` in a row, each `width` × `height` inches."""
     across = min(across, number)
-    down = ceil(number / across)
+    down = math.ceil(number / across)
     figure = new_figure(width * across, height * down)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for axis in axes[number:]:
@@ -113,7 +112,7 @@ def inline_svg(figure: Figure, words: str, most: float | None = None) -> Markup:
 
 
 def _themed(match: re.Match[str]) -> str:
-    """Return a tag of SVG with the page's fonts and colors, and with four significant digits."""
+    """Return an SVG tag with the page's fonts and colors, and numbers of four significant digits."""
     tag = re.sub(r" font-family: [^;]*;", "", match[0])
     tag = re.sub(r"-?\d+\.\d{2,}", lambda number: f"{float(number[0]):.4g}", tag)
     return re.sub("#[0-9a-f]{6}", lambda color: _VARIABLES.get(color[0], color[0]), tag)
@@ -132,7 +131,7 @@ def write_page(path: str | Path, template: str, fields: dict[str, Any]) -> None:
 
 # Dark figures of several panels.
 
-# Inches: width of a panel, space around panels, height of title and caption, height of a group's name.
+# In inches: width of a panel, space around panels, height of title and caption, of a group's heading.
 PANEL, _GAP, _HEADING, _GROUP = 3.6, 0.16, 0.72, 0.5
 
 
@@ -144,7 +143,7 @@ class ImagePanel:
     caption: str
     images: np.ndarray  # (n, h, w[, channels]) in unit pixels; noise may exceed −1 and 1
     limit: float = 1.0  # values from −limit to limit are shown from black to white
-    across: int | None = None  # largest number of columns and of rows; the figure's by default
+    across: int | None = None  # most images in a row, and most rows; the figure's by default
     group: str = ""
 
 
@@ -172,18 +171,15 @@ def dark_axes(
     height, step = width * ratio, width + _GAP  # height of an axis, distance to the next, in inches
     heading = _HEADING + (_GROUP if any(panel.group for panel in panels) else 0.0)
     left, bottom = max(_GAP, margin), max(_GAP, 0.6 * margin)  # numbers are wider than high
-    across, up = (
-        left + step * len(panels) - _GAP + left,
-        height + heading + bottom,
-    )  # of all, in inches
-    figure = new_figure(across, up)
+    whole_width = left + step * len(panels) - _GAP + left
+    whole_height = height + heading + bottom
+    figure = new_figure(whole_width, whole_height)
     figure.set_layout_engine(None)
     figure.set_facecolor(NIGHT)
     text_scale = min(1.0, 0.15 + 0.85 * width / PANEL)  # smaller in narrow panels
     for i, panel in enumerate(panels):
-        axis = figure.add_axes(
-            ((left + i * step) / across, bottom / up, width / across, height / up)
-        )
+        corner = (left + i * step) / whole_width, bottom / whole_height
+        axis = figure.add_axes((*corner, width / whole_width, height / whole_height))
         axis.set_axis_off()
         words: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "ha": "left"}
         bold = words | {"color": "white", "fontsize": 15 * text_scale, "weight": "bold"}
@@ -195,11 +191,12 @@ def dark_axes(
         members = list(adjacent)
         if name:
             ends = left + members[0] * step, left + members[-1] * step + width
-            x, y = [end / across for end in ends], (height + bottom + _HEADING + 0.04) / up
+            x = [end / whole_width for end in ends]
+            y = (height + bottom + _HEADING + 0.04) / whole_height
             # Tests find the line by its gid.
             figure.add_artist(Line2D(x, [y, y], color=FAINT, linewidth=1.2, gid="group"))
             gold: dict[str, Any] = {"color": "#ffd27a", "fontsize": 13 * text_scale}
-            figure.text(x[0], y + 0.08 / up, name, va="bottom", **gold)
+            figure.text(x[0], y + 0.08 / whole_height, name, va="bottom", **gold)
     return figure, figure.axes
 
 
@@ -272,7 +269,7 @@ def limits_of(points: Sequence[np.ndarray]) -> list[tuple[float, float]]:
     return list(zip(union.min(axis=0), union.max(axis=0), strict=True))
 
 
-KILOMETERS = 6371.0 * math.pi / 180  # length of a degree of latitude
+KILOMETERS_PER_DEGREE = 6371.0 * math.pi / 180  # of latitude
 _CELLS_ACROSS, _MAX_TICKS = 130, 7  # of a map
 _MARGIN = 0.42  # inches, for the numbers on axes
 
@@ -314,9 +311,9 @@ def draw_maps(
         if geographic:
             degrees = _degrees(west, east, "W", "E"), _degrees(south, north, "S", "N")
             _label_axes(axes[0], "left", *degrees)
-            across = _kilometers(west, east, KILOMETERS * cosine)
+            across = _kilometers(west, east, KILOMETERS_PER_DEGREE * cosine)
             across = [(x, f"{km} km" if km == "0" else km) for x, km in across]
-            _label_axes(axes[-1], "right", across, _kilometers(south, north, KILOMETERS))
+            _label_axes(axes[-1], "right", across, _kilometers(south, north, KILOMETERS_PER_DEGREE))
     return figure
 
 

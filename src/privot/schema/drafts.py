@@ -1,7 +1,7 @@
 """Drafts of schemas: TOML from one-line declarations or from SDV's metadata, for a person to complete.
 
 SDV (Synthetic Data Vault) is a library for synthetic data. Bounds and categories that the source lacks
-are comments in the draft, and the schema is refused until somebody declares them. Nothing here reads
+are comments in the draft, and the schema is refused until somebody declares them. This module reads no
 data. Conversely, `write_metadata` describes the samples of a schema to SDV.
 """
 
@@ -21,7 +21,7 @@ from privot.schema.columns.numeric import DatetimeColumn
 from privot.schema.schema import Schema
 
 PUBLIC = "public knowledge, never computed from the data"
-NO_DATES = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
+DATE_BOUNDS = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
 NULLABLE = "# nullable = true  # if it may be missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -45,7 +45,7 @@ class DraftColumn:
 def write_draft(
     columns: Iterable[DraftColumn], head: Sequence[str] = (), rules: Sequence[str] = ()
 ) -> str:
-    """Return the draft of a schema as TOML, beginning with the lines of `head` as comments.
+    """Return the draft of a schema as TOML, which begins with the lines of `head` as comments.
 
     Examples:
         >>> print(write_draft([DraftColumn("age", {"kind": "numeric", "bounds": [17, 90]})]))
@@ -308,8 +308,7 @@ def _choose_table(fields: dict[str, Any], table: str | None) -> Mapping[str, Any
 def _head_comments(fields: Mapping[str, Any]) -> list[str]:
     """Return comments for the beginning of a draft: the next step, and what keys mean."""
     step = "A draft from SDV's metadata: fill in what is commented out, then `privot schema check`."
-    lines = [step]
-    primary = fields.get("primary_key")
+    lines, primary = [step], fields.get("primary_key")
     if isinstance(primary, str):
         lines.append(f"One row is one {quoted(primary)}, says the metadata.")
     if "sequence_key" in fields:
@@ -366,8 +365,8 @@ def _categories_comment(order: object) -> str:
 
 
 def _draft_datetime(name: str, date_format: object) -> DraftColumn:
-    """Return the draft of a column of dates or times in a format of strftime, if one is given."""
-    fields, example = {"kind": "datetime"}, NO_DATES
+    """Return the draft of a column of dates or times, whose format of strftime may be known."""
+    fields, example = {"kind": "datetime"}, DATE_BOUNDS
     if isinstance(date_format, str) and _TIME_OF_DAY.search(date_format):
         fields |= {"resolution": "second"}
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")

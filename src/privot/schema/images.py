@@ -112,6 +112,7 @@ class ImageDomain:
         return self.radius is None or self.center_at == "middle"
 
     area = None  # in general neither a box, a ball nor a curve
+    program = None  # devices have no images
 
     @property
     def center(self) -> Array:
@@ -122,8 +123,6 @@ class ImageDomain:
     def scale(self) -> Array:
         """1: points are in unit coordinates already."""
         return np.ones(self.dimension)
-
-    program = None  # devices have no images
 
     @property
     def unit(self) -> Self:
@@ -137,7 +136,7 @@ class ImageDomain:
 
     @property
     def _pixel_ball(self) -> L1Ball | L2Ball | None:
-        """Ball of step 2, relative to its center; None if there is none."""
+        """Ball of step 2, relative to its center; None without step 2."""
         if self.radius is None or (self.norm == 1 and self.low_pass is not None):
             return None
         ball = L1Ball if self.norm == 1 else L2Ball
@@ -145,7 +144,7 @@ class ImageDomain:
 
     @property
     def _coefficient_ball(self) -> L1Ball | None:
-        """ℓ1 ball that is applied after step 3, relative to its center; None if there is none."""
+        """ℓ1 ball that is applied after step 3, relative to its center; None if no ball is."""
         if self.radius is None or self.norm == 2 or self.low_pass is None:
             return None
         return L1Ball(self.dimension, self.radius)

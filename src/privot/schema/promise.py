@@ -26,7 +26,7 @@ from pydantic import ConfigDict
 from privot.core.errors import PrivotError, require_choice, require_finite, require_people
 from privot.privacy.rounding import at_most, require_delta
 
-Place = Literal["local", "shuffled", "aggregated", "central"]  # of trust
+TrustModel = Literal["local", "shuffled", "aggregated", "central"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Promise:
         epsilon: ε of one unit's record, > 0.
         where: Trust model: `"local"`, `"shuffled"`, `"aggregated"` or `"central"`.
         delta: δ; it may be 0 for `"local"` alone, and is below 1/`people` for the others.
-        people: Least number of records in a batch, for all but `"local"`; smaller ones are not opened.
+        people: Least number of records in a batch, for all but `"local"`; no smaller one is opened.
         floor: Largest ε₀ of one report by itself, at least ε; optional, for `"shuffled"` only.
 
     Raises:
@@ -58,7 +58,7 @@ class Promise:
 
     def __post_init__(self) -> None:
         require_finite("epsilon", self.epsilon, positive=True)
-        require_choice("where", self.where, get_args(Place))
+        require_choice("where", self.where, get_args(TrustModel))
         if self.where == "local":
             require_delta(self.delta)
             self._require_none("people", "floor")

@@ -16,7 +16,7 @@ may have a defined column; it is dropped on reading, and no report, error or cou
 ```
 rule       = COLUMN "=" value                        the rule defines the column
            | value                                   a condition that every sampled record satisfies
-value      = "if" value "then" value ["else" value]  without else: not the first, or the second
+value      = "if" value "then" value ["else" value]  without else: (not first) or second
            | value "or" value | value "and" value | "not" value
            | value ("<" | "<=" | "=" | "!=" | ">=" | ">") value …      chains: 0 <= a < b
            | value ["not"] "in" "(" constant {"," constant} ")"
@@ -51,7 +51,7 @@ from privot.schema.columns.column import CodedColumn, Column
 from privot.schema.columns.numeric import NumberColumn
 
 Type = Literal["number", "date", "text", "truth", "missing"]
-Values = Callable[[pa.Table], Any]
+Evaluate = Callable[[pa.Table], Any]
 
 _DAY = 86_400.0
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -83,12 +83,12 @@ class Term:
         values: Function from a table to its values (n,), or to a constant.
         columns: Names of the columns that it depends on.
         text: Its text in the rule, for errors.
-        listed: Texts that it may have, if it is a column with categories.
+        listed: Texts that it may be, if these are known from a column's categories; otherwise None.
         literal: Its value, if it is a constant text.
     """
 
     type: Type
-    values: Values
+    values: Evaluate
     columns: frozenset[str] = frozenset()
     text: str = ""
     listed: tuple[str, ...] | None = None
@@ -96,7 +96,7 @@ class Term:
 
     @property
     def noun(self) -> str:
-        """Its type with an article, for errors."""
+        """Type with an article, for errors."""
         return "missing" if self.type == "missing" else f"a {self.type}"
 
     def derived(self, kind: Type, compute: Callable[..., Any], *others: "Term") -> "Term":
@@ -187,7 +187,7 @@ def _conditional(condition: Term, first: Term, second: Term) -> Term:
 
 
 def _require_truth(word: str, *terms: Term) -> None:
-    """Raise PrivotError unless all terms, which stand beside `word` in the rule, are conditions."""
+    """Raise PrivotError unless all operands of `word` in the rule are conditions."""
     for term in terms:
         if term.type != "truth":
             raise PrivotError(
@@ -195,11 +195,11 @@ def _require_truth(word: str, *terms: Term) -> None:
             )
 
 
-def _require_same_type(first: Term, second: Term, how: str) -> None:
-    """Raise PrivotError unless two terms have one type, and a constant text is one of the other's."""
+def _require_same_type(first: Term, second: Term, use: str) -> None:
+    """Raise PrivotError unless terms have one type, and a constant text is a category of the other."""
     if first.type != second.type:
         raise PrivotError(
-            f"{first.text!r} is {first.noun} and {second.text!r} is {second.noun}, {how}: use two of "
+            f"{first.text!r} is {first.noun} and {second.text!r} is {second.noun}, {use}: use two of "
             "a type (a text that is no column is a category; put others in quotes)"
         )
     for term, other in ((first, second), (second, first)):
@@ -316,7 +316,7 @@ class _Parser:
             raise PrivotError(f"{word!r} is expected before {actual}")
 
     def value(self) -> Term:
-        """Parse a value of the grammar, with its subterms."""
+        """Parse a value of the grammar."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise PrivotError(f"it is nested more than {_MAX_DEPTH} deep: divide it")

@@ -37,12 +37,12 @@ _OTHER_FORMATS = {  # problems of files that are no CSV, by the first bytes of t
 
 @dataclass(frozen=True)
 class RecordForm:
-    """Format of records in a file: the separator of a CSV, and which columns are read.
+    """Format of records in a file: the separator of a CSV file, and which columns are read.
 
     Arguments:
         separator: One character, or `"tab"`, `"comma"` or `"semicolon"`.
-        ignore: Names of table columns to leave out, which must exist and not be in the schema.
-        unread: Names of table columns that may exist, and that the schema excludes from reading.
+        ignore: Names of table columns to leave out; they must exist, and not be in the schema.
+        unread: Names of table columns that the schema excludes from reading, if they exist.
         declared: Names of the table columns that the schema declares; None without a schema.
 
     Examples:
@@ -175,7 +175,7 @@ def _require_columns(names: list[str], form: RecordForm, source: str) -> None:
 
 
 def read_csv(path: Path, form: RecordForm) -> pa.Table:
-    """Return all rows of a CSV file, of which there must be one; see `read_csv_pieces`."""
+    """Return all rows of a CSV file; raise PrivotError if it has none, or as `read_csv_pieces`."""
     with open(path, "rb") as packed:
         file = open_csv_file(path, packed)
         try:
@@ -193,9 +193,9 @@ def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:
 
 
 def place_in_csv(path: Path, row: int) -> str:
-    """Return the file and line of a row, which counts from 0 after the header, without blank lines."""
+    """Return the file and line of a row, given its index among the lines that are not blank."""
     with open(path, "rb") as packed:
-        filled = -1  # number of lines that are not blank, without the header
+        filled = -1  # number of lines that are not blank, except for the header
         for number, line in enumerate(open_csv_file(path, packed), start=1):
             filled += bool(line.strip(b"\r\n"))
             if filled == row + 1:
@@ -218,8 +218,8 @@ def _require_text(piece: pa.Table, first: int) -> None:
             raise problem.error(first) from None
         rows = np.asarray(pc.match_substring(values, "\n").fill_null(False).to_numpy(), np.bool_)
         if rows.any():
-            what, remedy = "has a quote that closes on another line", "correct the quotes"
-            raise Problem(name, what, remedy, rows).error(first)
+            fault, remedy = "has a quote that closes on another line", "correct the quotes"
+            raise Problem(name, fault, remedy, rows).error(first)
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -36,7 +36,7 @@ from privot.tables.image_folders import read_image_folder, write_image_folder
 BATCH_ROWS = 2**17
 METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
-T = TypeVar("T")
+Result = TypeVar("Result")  # of a function of a batch
 # Formats that are written piece by piece; npz needs the whole table.
 STREAMED = (".csv", ".csv.gz", ".parquet")
 SUFFIXES = (*STREAMED, ".npz")
@@ -275,7 +275,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
         return values
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):  # not shown: its message may contain a value
+    except (pa.ArrowException, OverflowError, ValueError):  # its message may contain a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
@@ -381,7 +381,7 @@ class RecordBatches(ABC):
         if slices:
             yield number, pa.concat_tables(slices, promote_options="permissive")
 
-    def mapped(self, function: Callable[[pa.Table], T], size: int) -> Iterator[T]:
+    def mapped(self, function: Callable[[pa.Table], Result], size: int) -> Iterator[Result]:
         """Yield the result of a function for each batch of `size` rows.
 
         Raises:

@@ -38,7 +38,7 @@ _MODES = {1: ("L", "1"), 3: ("RGB",), 4: ("RGBA",)}
 
 
 def read_image_folder(folder: Path, schema: Schema | None) -> pa.Table:
-    """Read a folder of images as a table, in random order; raise PrivotError unless the schema fits."""
+    """Read images of a folder as a table in random order; raise PrivotError unless the schema fits."""
     name, column = _image_column(folder, schema)
     assert schema is not None
     others = [part for part in schema.table_columns if part != name]
@@ -165,7 +165,7 @@ def _read_image(path: Path, column: ArrayColumn) -> np.ndarray:
 
 
 def _wrong_mode(mode: str, channels: int) -> str:
-    """Return what is wrong with an image's mode if `channels` of 8 bits are declared, and the remedy."""
+    """Return the end of an error about an image's mode, where `channels` of 8 bits are declared."""
     wanted = _MODES.get(channels, ("",))[0]
     if not wanted:
         return f"cannot fill {channels} channels: use npz or parquet for other than 1, 3 or 4"

@@ -26,7 +26,7 @@ from privot.core.errors import (
     require_seed,
 )
 from privot.core.processes import deferred_interruption
-from privot.models import COLUMNS, NO_CHECKPOINT, Checkpoint, History
+from privot.models import HISTORY_COLUMNS, NO_CHECKPOINT, Checkpoint, History
 from privot.training.parallel import ALONE, Group
 from privot.training.stopping import Interrupted, Progress, StepLimit
 
@@ -212,7 +212,7 @@ class TrainingState:
             optimizer["state"].setdefault(int(index), {})[moment] = value
         self.optimizer.load_state_dict(optimizer)
         self.rng.set_state(tensors["rng"])
-        rows = tensors["history"].reshape(-1, len(COLUMNS)).tolist()
+        rows = tensors["history"].reshape(-1, len(HISTORY_COLUMNS)).tolist()
         self.history = History([tuple(row) for row in rows])
         self.step, self.seconds = int(tensors["step"]), float(tensors["seconds"])
         self.time_limited_steps = int(tensors["fewer_steps"])

@@ -108,7 +108,7 @@ class Journal:
             os.fsync(self._handle)
         except OSError as error:
             os.ftruncate(self._handle, size_before)
-            raise _unusable(self.path, "written", error) from None
+            raise _unusable_error(self.path, "written", error) from None
         self.lines.append(line)
         self._last_seal = seal
 
@@ -123,12 +123,12 @@ def locked_journal(path: Path) -> Iterator[Journal]:
     try:
         handle = open_locked(path, os.O_APPEND)
     except OSError as error:
-        raise _unusable(path, "opened", error) from None
+        raise _unusable_error(path, "opened", error) from None
     try:
         try:
             journal = _read_journal(path, handle)
         except OSError as error:
-            raise _unusable(path, "read", error) from None
+            raise _unusable_error(path, "read", error) from None
         yield journal
     finally:
         close_locked(handle)
@@ -148,19 +148,19 @@ def _read_journal(path: Path, handle: int) -> Journal:
             line = None
         expected, seal = _sealed(last_seal, line) if isinstance(line, dict) else (b"", "")
         if expected != text + b"\n":
-            raise _damaged(path, number)
+            raise _damaged_error(path, number)
         last_seal = seal
         lines.append(line)
     if end < len(data):
         if not _INCOMPLETE_LINE.fullmatch(data, end):
-            raise _damaged(path, len(lines) + 1)
+            raise _damaged_error(path, len(lines) + 1)
         os.ftruncate(handle, end)
     if lines:
         os.fsync(handle)
     return Journal(path, lines, handle, last_seal)
 
 
-def _damaged(path: Path, number: int) -> PrivotError:
+def _damaged_error(path: Path, number: int) -> PrivotError:
     return PrivotError(
         f"line {number} of {printable(str(path))} is damaged or no ledger's: restore the file; "
         "without it, what was reported in the last waves may be drawn a second time"
@@ -174,7 +174,7 @@ def _sealed(previous_seal: str, line: dict[str, Any]) -> tuple[bytes, str]:
     return f"{seal} {text}\n".encode(), seal
 
 
-def _unusable(path: Path, action: str, error: OSError) -> PrivotError:
+def _unusable_error(path: Path, action: str, error: OSError) -> PrivotError:
     return PrivotError(
         f"{printable(str(path))} cannot be {action} ({error.strerror or error}): give a file in a "
         "folder on a local disk, with room"
@@ -360,9 +360,11 @@ class DeviceLedger:
         Raises:
             NotDue: if the person may not report in this wave, or reported fewer than w waves away.
             LimitReached: if the draw would exceed the owner's limit.
-            PrivotError: if the record cannot be used, the campaign had another panel before, or the
-                randomizer's guarantee is neither ε nor (ε, δ).
+            PrivotError: if the record cannot be used, the campaign had another panel before, `seal` is
+                missing for shuffled reports, or the randomizer's guarantee is neither ε nor (ε, δ).
         """
+        if device.shuffled and seal is None:
+            raise PrivotError("seal is missing, and reports are shuffled: give `seal_report`")
         seconds = time.time() if now is None else now
         wave, promise = panel.wave_at(seconds), _promise_of(device)
         with self.holding() as journal:

@@ -73,12 +73,12 @@ def draw_weighted(weights: list[int], word: NextWord) -> int:
 # Checks of a program's fields: a program is refused unless a proof covers it.
 
 
-def require(holds: bool, where: str, value: object, wanted: str) -> None:
+def require(holds: bool, where: str, value: object, requirement: str) -> None:
     """Raise PrivotError unless a condition holds, naming the field, its value and the requirement."""
     if not holds:
         raise PrivotError(
-            f"the randomizer's program has {where} {value!r:.60}, which must be {wanted}: nothing is "
-            "drawn by it, calibrate it again"
+            f"the randomizer's program has {where} {value!r:.60}, which must be {requirement}: nothing "
+            "is drawn by it, calibrate it again"
         )
 
 
@@ -91,8 +91,8 @@ def require_list(where: str, value: object, least: int = 1) -> list[Any]:
 
 def require_whole(where: str, value: object, least: int, most: int) -> int:
     """Return a field that is a whole number from `least` to `most`."""
-    wanted = f"a whole number from {least} to {most}"
-    require(type(value) is int and least <= value <= most, where, value, wanted)
+    requirement = f"a whole number from {least} to {most}"
+    require(type(value) is int and least <= value <= most, where, value, requirement)
     return value  # type: ignore[return-value]  # it is an int, or refused
 
 
@@ -100,8 +100,8 @@ def require_hexadecimal(where: str, text: object, least: int, most: int) -> int:
     """Return the number, from `least` to `most`, of a field in lower-case hexadecimal digits."""
     is_hexadecimal = isinstance(text, str) and _HEXADECIMAL.fullmatch(text)
     number = int(str(text), 16) if is_hexadecimal else least - 1
-    wanted = f"hexadecimal digits of a number from {least} to {most:x} (hexadecimal)"
-    require(least <= number <= most, where, text, wanted)
+    requirement = f"hexadecimal digits of a number from {least} to {most:x} (hexadecimal)"
+    require(least <= number <= most, where, text, requirement)
     return number
 
 

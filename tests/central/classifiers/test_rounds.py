@@ -38,6 +38,17 @@ def share_right(adapted, target):
     return (adapted.predict(target) == (target[:, 0] > 0.3 + 0.5 + SHIFT)).mean()
 
 
+def test_noise_that_cannot_be_drawn_is_refused_by_the_plan():
+    source, y, _ = moved()
+    for epsilon, count in ((0.01, 10**7), (0.001, 10**7)):
+        adaptation = Adaptation(source, y, replace(SETTINGS, epsilon=epsilon, delta=1e-5))
+        if epsilon == 0.01:
+            adaptation.plan(count)
+        else:
+            with pytest.raises(PrivotError, match="larger epsilon"):
+                adaptation.plan(count)
+
+
 def test_a_shifted_target_is_learned():
     source, y, target = moved(3000)
     settings = replace(SETTINGS, seed=1)

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from privot.central.sums import SumPlan
+from central.declared_images import image_schema
+from central.mixtures import labeled_points
+from privot.central import SumSettings
+from privot.central.fitting import fit_of
+from privot.central.moments import LiftedProducts
+from privot.central.sums import Budget, SumMechanism, SumPlan
 from privot.core.errors import PrivotError
+from privot.privacy.ledger import Ledger, accounts
 
 
 def delta_of(mu, epsilon):
@@ -36,3 +42,33 @@ def test_plans_are_read_again():
 def test_rounds_without_noise_or_none_are_refused(ratios):
     with pytest.raises(PrivotError, match="ratios"):
         SumPlan(ratios, 1e-5, 100)
+
+
+def vectors(budget):
+    return fit_of(labeled_points.schema(), SumSettings(), budget)
+
+
+def images(components):
+    def fit(budget):
+        return fit_of(image_schema((8, 8), 2), SumSettings(components=components), budget)
+
+    return fit
+
+
+@pytest.mark.parametrize("fit", [vectors, images(1), images(3)])
+def test_noise_that_no_round_can_draw_is_refused_by_the_plan(fit):
+    """A later round would be refused after earlier ones were spent, or this one after it was charged."""
+    fit(Budget(0.01, 1e-5, 10**7)).plan()
+    with pytest.raises(PrivotError, match=r"not in \(0, 2\^40\]: give a larger epsilon"):
+        fit(Budget(0.001, 1e-5, 10**7)).plan()
+
+
+def test_noise_that_cannot_be_drawn_spends_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVOT_STATE_DIR", str(tmp_path / "state"))
+    origin = np.zeros((1, 1, 2))
+    records = np.zeros((50, 2)), np.zeros(50, np.int64)
+    ledger = Ledger(SumPlan.calibrate(0.001, 1e-5, [3, 1], 50, "person"))
+    with pytest.raises(PrivotError, match="larger epsilon"):
+        SumMechanism(records, ledger).release(LiftedProducts(origin, 1.0))
+    assert ledger.spent == 0
+    assert not accounts()

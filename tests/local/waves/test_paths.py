@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from privot.local.waves.paths import _DRIFTS, Paths, random_slope, random_walk
+from privot.local.waves.paths import (
+    _DRIFTS,
+    Paths,
+    integrated_walk_covariance,
+    random_walk_covariance,
+)
 
 TIMES = np.linspace(0.0, 1.0, 12)
 STEPS, SUDDEN = (0.01, 0.03, 0.1, 0.3, 1.0), 0.02
@@ -16,14 +21,18 @@ def reported(path, precision, rng):
     return precisions * path + np.sqrt(precisions) * rng.standard_normal(path.shape), precisions
 
 
-@pytest.mark.parametrize("kernel", [random_walk, random_slope])
+@pytest.mark.parametrize("kernel", [random_walk_covariance, integrated_walk_covariance])
 def test_kernels_are_covariances_of_what_they_say(kernel):
     steps = 400
     walk = np.tril(np.ones((steps, steps))) / steps**0.5
     fine = np.arange(1, steps + 1) / steps
-    root = walk if kernel is random_walk else np.tril(np.ones((steps, steps))) / steps @ walk
+    root = (
+        walk
+        if kernel is random_walk_covariance
+        else np.tril(np.ones((steps, steps))) / steps @ walk
+    )
     own = root @ root.T
-    if kernel is random_slope:
+    if kernel is integrated_walk_covariance:
         own = own + np.outer(fine, fine)
     assert np.abs(own - kernel(fine)).max() < 0.01
 

@@ -5,14 +5,14 @@ from datetime import date
 import pytest
 
 from privot.core.errors import PrivotError
-from privot.local.waves.wave_model import in_words, read_time, read_times
+from privot.local.waves.wave_model import format_time, read_time, read_times
 
 
 def test_dates_are_days_and_come_back():
     first, dated = read_time(date(2026, 1, 31))
     assert dated
     assert read_time("2026-02-07")[0] == first + 7
-    assert in_words(first, dated) == "2026-01-31"
+    assert format_time(first, dated) == "2026-01-31"
 
 
 @pytest.mark.parametrize(

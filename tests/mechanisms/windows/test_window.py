@@ -1,6 +1,7 @@
 """Windows: the laws in every shape, the split of ε, and missing values."""
 
 import datetime as dt
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -300,3 +301,22 @@ def test_bins_and_the_missing_value_have_the_likelihood_of_reports():
     missing = np.exp(mechanism.log_likelihood(reports, np.array([0.0, 1.0])))
     np.testing.assert_allclose(form.likelihood[:, -1], missing)
     assert form.ratio == pytest.approx(np.exp(2.0), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["day", "spot"])
+def test_words_say_how_near_the_truth_the_report_itself_is(name):
+    """A campaign's page shows them beside the report; an unbiased estimate is much farther away."""
+    column = SCHEMA.point_column(name)
+    mechanism = Window.for_column(column, 6.0)
+    told, reports = mechanism.expected(column), all_reports(mechanism)
+    record = np.full(mechanism.dimension, 0.5 if mechanism.non_negative else 0.0)
+    near = (
+        np.linalg.norm((reports - record) / 2, axis=1) <= mechanism.radius / mechanism.steps + 1e-9
+    )
+    mass = np.exp(mechanism.log_likelihood(reports, record))[near].sum()
+    assert told["keep"] == pytest.approx(mass, rel=1e-9)
+    said = re.match(
+        r"within ([\d.]+)% of the range .* with probability ([\d.]+)%; as", told["in_words"]
+    )
+    assert 0 <= mechanism.radius / mechanism.steps - float(said[1]) / 100 < 0.01
+    assert 0 <= float(said[2]) / 100 - mass < 0.001

@@ -125,9 +125,7 @@ class Factor:
 class ReportGroup:
     """Counts of all reports about the same queries."""
 
-    factors: tuple[
-        Factor, ...
-    ]  # factors of a report's independent answers, about different columns
+    factors: tuple[Factor, ...]  # factors of a report's answers, which are about different columns
     answers: NDArray[np.int32]  # row of each factor in each distinct report (reports, factors)
     counts: Array  # number of people who sent each distinct report, whole numbers (reports,)
 
@@ -147,8 +145,8 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     for number, counts in enumerate(releases.counts):
         first = len(queries)
         for name in counts.randomizer.schema.coded:
-            for codes, size in releases.atoms[name].codings[number]:
-                queries.append(Query.of_codes(names.index(name), codes, size))
+            for codes, alphabet in releases.atoms[name].codings[number]:
+                queries.append(Query.of_codes(names.index(name), codes, alphabet.size))
         groups += report_groups(counts, first)
     return queries, groups
 

@@ -161,10 +161,10 @@ class _NullableChannel(PointChannel):
         return -torch.logaddexp(logsigmoid(logit) + missing, logsigmoid(-logit) + present)
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
-        coins = torch.rand(2, len(output), generator=rng).to(output.device)
-        missing = coins[0] < torch.sigmoid(output[:, -1])
+        uniforms = torch.rand(2, len(output), generator=rng).to(output.device)
+        missing = uniforms[0] < torch.sigmoid(output[:, -1])
         points = torch.where(missing[:, None], self.stand_in.to(output.device), output[:, :-1])
-        flag = missing ^ (coins[1] < self.wrong)
+        flag = missing ^ (uniforms[1] < self.wrong)
         return torch.cat([self.value.simulate(points, rng), flag[:, None].to(output.dtype)], dim=1)
 
 
@@ -226,10 +226,10 @@ class _TableChannel(Channel):
 
     def simulate(self, output: Tensor, rng: torch.Generator) -> Tensor:
         truth = _draw(output, rng)
-        coins = torch.rand(len(truth), generator=rng, dtype=torch.float64)
+        uniforms = torch.rand(len(truth), generator=rng, dtype=torch.float64)
         rows = torch.empty_like(truth)
         for code, cumulative in enumerate(self.cumulative):
-            rows[truth == code] = torch.searchsorted(cumulative, coins[truth == code])
+            rows[truth == code] = torch.searchsorted(cumulative, uniforms[truth == code])
         return rows.clamp_max(len(self.weights) - 1).to(output.device)
 
 
@@ -409,29 +409,27 @@ def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Reports:
+class ReportBatch:
     """Batch of m reports as tensors."""
 
     values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
-    reported: Mapping[
-        str, Tensor | None
-    ]  # masks (m,) of people who reported a column; None for all
+    reported: Mapping[str, Tensor | None]  # mask (m,) of who reported each column; None for all
     # Joint reports: sheets (m,), and places of the cells (m, widest, k), see `_JointChannel`.
     joint: tuple[Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.values.values())) if self.joint is None else self.joint[0])
 
-    def rows(self, index: Tensor) -> Reports:
+    def rows(self, index: Tensor) -> ReportBatch:
         """Return the reports at these indices."""
-        return Reports(
+        return ReportBatch(
             {name: values[index] for name, values in self.values.items()},
             {name: None if mask is None else mask[index] for name, mask in self.reported.items()},
             None if self.joint is None else (self.joint[0][index], self.joint[1][index]),
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Reports]) -> Reports:
+    def joined(cls, parts: Sequence[ReportBatch]) -> ReportBatch:
         """Concatenate batches of reports of one randomizer."""
 
         def concatenate(tensors: Iterable[Tensor | None]) -> Tensor | None:
@@ -472,7 +470,7 @@ class LikelihoodCost:
         }
         self.joint = _JointChannel(randomizer, randomizer.joint) if randomizer.joint else None
 
-    def read(self, release: Release, device: torch.device) -> Reports:
+    def read(self, release: Release, device: torch.device) -> ReportBatch:
         """Read all reports of a release, as tensors on a device."""
         values: dict[str, Tensor] = {}
         reported: dict[str, Tensor | None] = {}
@@ -481,11 +479,11 @@ class LikelihoodCost:
             values[name] = reports.to(device)
             reported[name] = None if bool(mask.all()) else mask.to(device, torch.float32)
         if self.joint is None:
-            return Reports(values, reported)
+            return ReportBatch(values, reported)
         sheets, cells = self.joint.read(release)
-        return Reports(values, reported, (sheets.to(device), cells.to(device)))
+        return ReportBatch(values, reported, (sheets.to(device), cells.to(device)))
 
-    def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
+    def __call__(self, outputs: Outputs, reports: ReportBatch) -> Tensor:
         """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
         parts: list[Tensor] = []
         if self.joint is not None and reports.joint is not None:
@@ -496,7 +494,7 @@ class LikelihoodCost:
             parts.append(cost if mask is None else cost * mask)
         return sum(parts[1:], start=parts[0])
 
-    def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
+    def mixture(self, outputs: Outputs, reports: ReportBatch) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
         joint = self.joint
         if joint and reports.joint and joint.tabulates and not self.channels:
@@ -505,12 +503,14 @@ class LikelihoodCost:
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
     @torch.no_grad()
-    def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
+    def simulate(self, outputs: Outputs, like: ReportBatch, rng: torch.Generator) -> ReportBatch:
         """Simulate one report per row of outputs, with the columns or sheet of that row of `like`."""
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
         }
         if self.joint is None or like.joint is None:
-            return Reports(values, like.reported)
+            return ReportBatch(values, like.reported)
         sheets, _ = like.joint
-        return Reports(values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng)))
+        return ReportBatch(
+            values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng))
+        )

@@ -72,10 +72,8 @@ _PASSES, _MIN_STEPS, _MAX_STEPS = 10, 300, 3_000  # passes over all reports; lim
 _FACTORS = 16  # largest r
 # Limits of the start.
 _MIN_MISSING, _MAX_MISSING = 0.01, 0.9  # share of missing points
-_MIN_SHARE, _MIN_RETAINED = (
-    0.3,
-    0.05,
-)  # shares times C; part of the means' deviations after shrinkage
+_MIN_SHARE = 0.3  # share of a label, times C
+_MIN_RETAINED = 0.05  # part of the means' deviations after shrinkage
 _MIN_WITHIN, _MAX_WITHIN = 0.1, 0.6  # total variance within classes
 _MIN_BETWEEN = 0.1  # part of the means' observed variance that is not noise
 
@@ -204,14 +202,14 @@ class ClassParameters(nn.Module):
         product = factors.T @ factors
         scaled = directions @ factors @ factors.T + directions * variances
         along = (scaled * directions).sum(dim=1)  # hᵀ S h
-        whole = product.diagonal().sum() + variances.sum()  # tr S
-        rho = lengths**2 / (lengths**2 + whole)
+        trace = product.diagonal().sum() + variances.sum()  # tr S
+        rho = lengths**2 / (lengths**2 + trace)
         removed = 2 * rho - rho**2  # 1 − (1 − ρ)²
         # tr S², then tr (P S P)²; for a Gaussian of mean m, Var ‖·‖² = 2 tr (P S P)² + 4 mᵀ P S P m.
         square = (product**2).sum() + 2 * (factors**2).sum(dim=1) @ variances + (variances**2).sum()
         square = square - 2 * removed * (scaled**2).sum(dim=1) + (removed * along) ** 2
         radial = lengths**2 * (1 - rho) ** 2 * along  # mᵀ P S P m
-        return _PointMoments(rho, whole - removed * along, 2 * square + 4 * radial)
+        return _PointMoments(rho, trace - removed * along, 2 * square + 4 * radial)
 
     def _mass(self, variance: Tensor) -> Tensor:
         """Compute $Z_c$ (C,) for squared lengths ‖z'‖² of mean 1 and these variances (C,)."""
@@ -268,7 +266,7 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
             rng = np.random.default_rng(settings.seed)
             completion = ImageCompletion.of(law, report.coordinates, rng)
         sampler = GaussianSampler(law, report, completion)
-        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+        return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
 
     with attach_model(learned):
         history = train(

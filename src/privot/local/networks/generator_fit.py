@@ -179,7 +179,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     def learned(history: History) -> LocalModel:
         kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
         sampler = kind(generator.cpu().eval(), head)
-        return LocalModel(sampler, release.randomizer, made_with | history.done(), history)
+        return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
     products = parallel.short_products() if images else nullcontext()

@@ -93,8 +93,8 @@ class _PointHead:
         domain = self.column.domain
         points = from_unit(domain, output[:, : domain.dimension].double().cpu().numpy())
         if self.flagged:
-            coins = torch.rand(len(output), generator=rng)
-            points[(coins < torch.sigmoid(output[:, -1].cpu())).numpy()] = np.nan
+            uniforms = torch.rand(len(output), generator=rng)
+            points[(uniforms < torch.sigmoid(output[:, -1].cpu())).numpy()] = np.nan
         return self.column.decode_points(self.name, points)
 
 

@@ -42,7 +42,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.local.networks.cost import LikelihoodCost, Reports
+from privot.local.networks.cost import LikelihoodCost, ReportBatch
 from privot.local.networks.heads import Head
 from privot.local.networks.steps import DrawsLatent, Minibatches
 from privot.local.settings import FitSettings
@@ -64,10 +64,10 @@ _MIN_DEVIATION = 1e-4  # least deviation of hidden features in a direction, rela
 def fits_images(randomizer: Randomizer) -> bool:
     """Return True if records are an image, alone or with one label by randomized response."""
     images, mechanisms = randomizer.schema.images, randomizer.mechanisms
-    whole = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
+    all_reported = randomizer.num_reported == len(mechanisms) == len(randomizer.schema.columns)
     labels = [mechanism for name, mechanism in mechanisms.items() if name not in images]
     one_image = len(images) == 1 and len(labels) <= 1
-    return whole and one_image and all(mechanism.names_code for mechanism in labels)
+    return all_reported and one_image and all(mechanism.names_code for mechanism in labels)
 
 
 class LabeledGenerator(nn.Module):
@@ -228,7 +228,7 @@ class Strata(Minibatches):
         self._rows = [torch.nonzero(codes == k)[:, 0] for k in range(len(self._labels.shares))]
         self._given = self._labels.shares
 
-    def draw(self, rng: torch.Generator) -> Reports:
+    def draw(self, rng: torch.Generator) -> ReportBatch:
         codes = self._labels.codes
         code = int(codes[torch.randint(len(codes), (), generator=rng)])
         rows, self._given = self._rows[code], self._labels.given[code]

@@ -31,13 +31,13 @@ the mean of the path changes by $\hat c\,(I − C V) w$, and the log evidence by
 $\tfrac12 s^2 a^2 / (1 + s^2 b) − \tfrac12 \ln(1 + s^2 b)$.
 
 The **p-value** of a change has as its statistic the largest evidence of a step over τ, averaged over q,
-kernels and s². The null distribution is simulated from paths without a step, with the posterior of q and
-the kernel, and the precisions of the waves.
+kernels and s². Its null distribution is simulated: paths without a step are drawn with q and the kernel
+from their posterior, and reported with the precisions of the waves.
 
 **Shares.** The distribution of a column at time t is $p_t = \sum_b θ_{tb} f_b$ with fixed **pieces**
 $f_b$ and shares θ that change. The pieces of a categorical column are its values; the pieces of numbers
 and points are bumps of the distribution of all waves together. The slope and information of a wave in θ
-are transformed to coordinates u, $θ = \bar θ + B u$. In these the prior covariance of the shares,
+are transformed to coordinates u, $θ = \bar θ + B u$, in which the prior covariance of the shares,
 $\mathrm{diag}(\bar θ) − \bar θ \bar θ^⊤$ (equal variances of logits), is the identity, and the
 information of all waves together is diagonal. Off-diagonal information of a single wave is ignored.
 Slopes are exact, so the mode of the paths is a stationary point of the posterior.
@@ -87,8 +87,9 @@ class Paths:
     def _posteriors(self) -> list[_Posterior]:
         """Posteriors for both kernels and every q; for q = 0 the kernels are equal."""
         roots = np.sqrt(self.precisions.T)
-        walk, slope = random_walk(self._unit_times), random_slope(self._unit_times)
-        pairs = [(walk, q) for q in _DRIFTS] + [(slope, q) for q in _DRIFTS[1:]]
+        walk = random_walk_covariance(self._unit_times)
+        integrated = integrated_walk_covariance(self._unit_times)
+        pairs = [(walk, q) for q in _DRIFTS] + [(integrated, q) for q in _DRIFTS[1:]]
         return [_Posterior.of(_START_VARIANCE + q * kernel, roots) for kernel, q in pairs]
 
     @cached_property
@@ -103,7 +104,7 @@ class Paths:
 
     @cached_property
     def _weights(self) -> list[_Weights]:
-        """Weights of every posterior; the sum over all of them is 1."""
+        """Weights of every posterior, which sum to 1."""
         gaps = np.diff(self._unit_times)
         priors = _STEP_PROBABILITY * gaps / max(gaps.sum(), 1e-300) / len(_STEP_VARIANCES)
         pairs = [*zip(self._log_evidence, self._step_gains(self.slopes.T), strict=True)]
@@ -146,7 +147,7 @@ class Paths:
         return covariance / total
 
     def with_wave(self, time: float, slopes: Array, precisions: Array) -> Paths:
-        """Return the paths with a wave inserted that has these slopes and precisions (K,)."""
+        """Return the posterior of paths given one more wave, with slopes and precisions (K,)."""
         place = int(np.searchsorted(self.times, time))
         return Paths(
             np.insert(self.times, place, time),
@@ -164,9 +165,9 @@ class Paths:
         return with_time.mean[place], with_time.covariance[:, place, place]
 
     def step_evidence(self, slopes: Array | None = None) -> Array:
-        """Compute the log evidence of a step at each wave but the first, against no step (T − 1,).
+        """Compute the log evidence (T − 1,) of a step at each wave but the first, against no step.
 
-        `slopes` (T, K) are by default the slopes of the waves.
+        `slopes` are h (T, K), by default those of the waves.
         """
         slopes = (self.slopes if slopes is None else slopes).T
         without = np.array([model.log_evidence(slopes) for model in self._posteriors])
@@ -192,12 +193,12 @@ class Paths:
         return (exceeding + 1) / (simulations + 1)
 
 
-def random_walk(times: Array) -> Array:
+def random_walk_covariance(times: Array) -> Array:
     """Compute the covariance k₁ (T, T) of a random walk at times (T,), for q = 1."""
     return np.asarray(np.minimum.outer(times, times))
 
 
-def random_slope(times: Array) -> Array:
+def integrated_walk_covariance(times: Array) -> Array:
     """Compute the covariance k₂ (T, T) of an integrated random walk at times (T,), for q = 1."""
     least, gap = np.minimum.outer(times, times), np.abs(np.subtract.outer(times, times))
     return np.asarray(np.multiply.outer(times, times) + least**2 * gap / 2 + least**3 / 3)
@@ -216,7 +217,7 @@ class _Weights(NamedTuple):
 
 
 class _Moments(NamedTuple):
-    """Moments of the paths for one kernel and one q: without a step, then with n − 1 different steps."""
+    """Moments of the paths for one kernel and one q: without a step, and with each of n − 1 steps."""
 
     weights: Array  # weight of each case (n,)
     means: Array  # means in each case (n, K, T)
@@ -237,9 +238,9 @@ class _Posterior:
     def of(cls, prior: Array, roots: Array) -> Self:
         """Compute the posterior for a prior covariance C (T, T) and roots D^½ (K, T)."""
         # V = D^½ (I + D^½ C D^½)⁻¹ D^½ exists also if precisions are 0.
-        b = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
-        v = roots[:, :, None] * np.linalg.inv(b) * roots[:, None, :]
-        half_log_det = float(np.linalg.slogdet(b)[1].sum()) / 2
+        scaled = roots[:, :, None] * prior * roots[:, None, :] + np.eye(len(prior))
+        v = roots[:, :, None] * np.linalg.inv(scaled) * roots[:, None, :]
+        half_log_det = float(np.linalg.slogdet(scaled)[1].sum()) / 2
         return cls(prior, prior - prior @ v @ prior, v, roots**2, half_log_det)
 
     def mean(self, slopes: Array) -> Array:

@@ -99,11 +99,11 @@ def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
     return numbers, pairs[0][1]
 
 
-def in_words(time: float, dated: bool) -> str:
+def format_time(time: float, dated: bool) -> str:
     """Format a time as a date if `dated`, else as a number.
 
     Examples:
-        >>> in_words(7.0, True), in_words(7.0, False)
+        >>> format_time(7.0, True), format_time(7.0, False)
         ('1970-01-08', '7')
     """
     return (_FIRST + timedelta(days=math.floor(time))).isoformat() if dated else f"{time:g}"
@@ -226,7 +226,7 @@ class WaveModel(Model):
     @property
     def times(self) -> tuple[str, ...]:
         """Times of the waves, as numbers or dates."""
-        return tuple(in_words(time, self.dated) for time in self.drift.times)
+        return tuple(format_time(time, self.dated) for time in self.drift.times)
 
     def summary(self) -> dict[str, object]:
         ends = f"{self.times[0]} to {self.times[-1]}"
@@ -301,8 +301,7 @@ class WaveModel(Model):
             PrivotError: for an unknown column, or fewer than three waves.
         """
         self._require_column(column)
-        paths = self.drift.series_of(column, value).paths
-        return change_point_of(column, paths, self.times, seed)
+        return change_point_of(column, self.drift.series_of(column, value).paths, self.times, seed)
 
     def _require_column(self, column: str) -> None:
         if column not in self.schema.table_columns:

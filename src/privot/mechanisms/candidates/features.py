@@ -113,7 +113,7 @@ class Coordinates:
     $$ z = \Big( \sqrt{1 − (βt)^2} \, \frac{x}{‖x‖}, \; βt \Big), \qquad t = \tfrac12 \log_2
     \frac{‖x‖}{ρ_0} \text{, clipped to } [−1, 1] , $$
 
-    with β = .3 and $ρ_0$ half of the largest length. So direction makes up most of z, also for records
+    with β = .3 and $ρ_0$ half of the largest length. So direction makes up most of z, even for records
     that are short in their domain.
 
     For an image, x consists of its lowest cosines (`LowestCosines`), and $ρ_0$ is √N for N numbers. Each
@@ -206,7 +206,7 @@ class Coordinates:
     def prior_spreads(self) -> Array:
         """Prior standard deviations (dimension,) of the logarithms of z's standard deviations.
 
-        For brightness it is large: brightness varies among pictures of clothes, hardly among digits.
+        Brightness has a large one: it varies among pictures of clothes, and hardly among digits.
         """
         return np.array([_DIRECTION_SPREAD] * self.count + [_OTHER_SPREAD] * (1 + self.channels))
 
@@ -233,7 +233,7 @@ class Features:
     Arguments:
         num_coordinates: Number q of coordinates of a point.
         num_labels: Number C of labels; 1 without labels.
-        label_weight: Weight a₀ of the labels, up to .5; 0 without labels.
+        label_weight: Weight a₀ of the labels, above 0 and up to .5; 0 with one label.
         nullable: Whether points may be missing.
 
     Examples:
@@ -256,13 +256,13 @@ class Features:
         most = 0.0 if self.num_labels == 1 else 0.5
         if not 0 <= self.label_weight <= most or (self.label_weight == 0) != (self.num_labels == 1):
             raise PrivotError(
-                f"label_weight is {self.label_weight} of {self.num_labels} labels: give a number above "
-                "0, up to .5, and 0 without labels"
+                f"label_weight is {self.label_weight} with {self.num_labels} labels: give 0 with one "
+                "label, otherwise a number above 0, up to .5"
             )
 
     @classmethod
     def of(cls, num_coordinates: int, num_labels: int = 1, nullable: bool = False) -> "Features":
-        """Return the features with a label weight of nearly least error."""
+        """Return the features with the label weight that experiments chose, or 0 with one label."""
         weight = 0.0 if num_labels == 1 else _LABEL_WEIGHT
         return cls(num_coordinates, num_labels, weight, nullable)
 

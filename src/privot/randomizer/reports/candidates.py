@@ -180,8 +180,8 @@ class CandidatesReport:
     def faults(self, table: pa.Table) -> Iterator[tuple[NDArray[np.bool_], str]]:
         """Yield masks of rows (n,) that no device sends, with the reason."""
         seeds, indices = (table.column(name) for name in (SEED, INDEX))
-        known = pc.less(indices, self.mechanism.codebook.num_candidates)
-        possible = pc.and_(pc.is_valid(seeds), pc.fill_null(known, False))
+        exists = pc.less(indices, self.mechanism.codebook.num_candidates)
+        possible = pc.and_(pc.is_valid(seeds), pc.fill_null(exists, False))
         yield ~np.asarray(possible.to_numpy()), "no device names this candidate of a seed"
 
     @property

@@ -52,7 +52,6 @@ from privot.core.errors import PrivotError
 from privot.core.files import write_file
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
-from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
     MOST_IDS,
     REPORT_ID,
@@ -69,7 +68,8 @@ from privot.randomizer.reports.split import PointAnswers, SplitReport
 Ints = NDArray[np.int64]
 Key = tuple[int, ...]
 
-_MAGIC = b"privot counts 1\n"
+_ANY_VERSION = b"privot counts "
+_MAGIC = _ANY_VERSION + b"1\n"
 _MAX_DENSE = 2**24  # largest number of possible answers that are counted in an array of all of them
 _MIN_WAITING = 2**15  # answers wait until they have more integers than this
 _ROWS_AT_ONCE = 2**20  # reports in tables that are counted together
@@ -225,7 +225,7 @@ class Counts(Reports):
 
     @classmethod
     def from_bytes(cls, content: bytes, source: str = "the counts") -> Self:
-        """Read what `to_bytes` returned.
+        """Read the content of a counts file; `source` names it in errors.
 
         Raises:
             PrivotError: if it is damaged, has another version, or has answers that no device sends.
@@ -290,7 +290,7 @@ def is_counts(path: str | Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(14) == _MAGIC[:14]
+        return file.read(len(_ANY_VERSION)) == _ANY_VERSION
 
 
 def require_disjoint(parts: Sequence[Counts]) -> None:
@@ -382,29 +382,29 @@ class CountPlan:
         size = None if self.points is None else self.points.size
         return None if size is None or size > _MAX_DENSE else size
 
-    def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
-        """Return for each report the reason why no device sends it, or null, and all answers by key."""
+    def read(self, table: pa.Table) -> tuple[pa.Array, dict[Key, Answers]]:
+        """Return why no device sends each report, or null, and the answers by key if none is refused."""
         if self.points is not None:
             answers, found = self.points.read(table)
-            unsure = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
+            doubtful = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
             reasons = pa.nulls(len(table), pa.string())
-            if unsure.size:
-                rest = table.take(pa.array(unsure))
-                reasons_of_rest = self.randomizer.reasons(rest)
+            if doubtful.size:
+                reports = table.take(pa.array(doubtful))
+                doubtful_reasons = self.randomizer.reasons(reports)
                 index = np.full(len(table), -1)
-                index[unsure] = np.arange(unsure.size)
-                reasons = reasons_of_rest.take(pa.array(index, mask=index < 0))
-                if reasons_of_rest.null_count == len(rest):
-                    answers[unsure] = self.points.convert(rest)
-            return reasons, iter([((0,), answers)])
+                index[doubtful] = np.arange(doubtful.size)
+                reasons = doubtful_reasons.take(pa.array(index, mask=index < 0))
+                if doubtful_reasons.null_count == len(reports):
+                    answers[doubtful] = self.points.convert(reports)
+            return reasons, {(0,): answers}
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
-            return reasons, iter([])
+            return reasons, {}
         joint = self.randomizer.joint
-        return reasons, self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
+        return reasons, self._split(table) if joint is None else joint.sets_by_sheet(table)
 
-    def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
-        """Yield the answers about each set of columns that some people reported, with its key."""
+    def _split(self, table: pa.Table) -> dict[Key, Answers]:
+        """Return the answers about each set of columns that some people reported, by key."""
         answers, masks = [], []
         for split, form in self.columns:
             values, mask = split.read(table)
@@ -412,9 +412,11 @@ class CountPlan:
             masks.append(mask)
         reported = np.stack(masks, axis=1)
         places, ranks = distinct_rows(reported)
+        answers_by_key = {}
         for rank, rows in grouped(ranks):
             key = tuple(np.flatnonzero(reported[places[rank]]).tolist())
-            yield key, np.hstack([answers[column][rows] for column in key])
+            answers_by_key[key] = np.hstack([answers[column][rows] for column in key])
+        return answers_by_key
 
     def forms(self, key: Key) -> list[Form]:
         """Return the forms of the parts of the answers with a key, in order."""
@@ -429,8 +431,8 @@ class CountPlan:
         joint = self.randomizer.joint
         for key, (answers, people) in groups.items():
             limit = len(self.columns) or (joint.design.num_sheets if joint else 0)
-            count = self.randomizer.num_reported if self.columns else 1
-            if len(key) != count or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
+            length = self.randomizer.num_reported if self.columns else 1
+            if len(key) != length or sorted({*key}) != [*key] or not 0 <= key[0] <= key[-1] < limit:
                 return False
             forms = self.forms(key)
             widths = [form.width for form in forms]
@@ -447,15 +449,6 @@ class CountPlan:
             if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
                 return False
         return True
-
-
-def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
-    """Yield the sets of cells on each sheet, with the key."""
-    for sheet, rows in grouped(answers.sheets):
-        yield (
-            (sheet,),
-            answers.cells[answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])],
-        )
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -509,7 +502,7 @@ def _releases(
 
 
 def _count_release(release: Release) -> Counts:
-    """Count the reports of a release, by means of the counts beside its shards, if there are any."""
+    """Count the reports of a release, from the counts beside its shards if there are any."""
     if not any(release.rows.counts_hashes.values()):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
@@ -538,14 +531,13 @@ def _count_rows(release: Release) -> Counts:
     """Count the reports of a release one by one, and validate each."""
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    promise = release.randomizer.schema.promise
-    shuffled = promise is not None and promise.where == "shuffled"
+    shuffled = shuffled_promise(release.randomizer.schema) is not None
     for words, answers in release.rows.validated(plan.read, shuffled):
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
         if len(waiting.words) > MOST_IDS:
             ids, waiting = ids.joined(waiting), IdSample()
-        for key, rows in answers:
+        for key, rows in answers.items():
             tallies.setdefault(key, Tally(plan.size)).add(rows)
     groups = {key: tally.total() for key, tally in tallies.items()}
     return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)

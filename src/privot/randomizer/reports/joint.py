@@ -305,8 +305,8 @@ def _require_forms(columns: Sequence[str], forms: Sequence[Sequence[int]]) -> No
 
 
 def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
-    whole = all(type(weight) is int and weight > 0 for weight in weights)
-    if len(weights) != len(forms) or not whole or sum(weights) > _MAX_TOTAL_WEIGHT:
+    are_positive = all(type(weight) is int and weight > 0 for weight in weights)
+    if len(weights) != len(forms) or not are_positive or sum(weights) > _MAX_TOTAL_WEIGHT:
         raise PrivotError(
             f"{len(weights)} weights are not of {len(forms)} forms, or no positive integers of sum up "
             f"to {_MAX_TOTAL_WEIGHT}: give one for each form"
@@ -494,6 +494,14 @@ class JointReport:
         drawn, lists = (one_array(table.column(name)) for name in (SHEET, CELLS))
         offsets = lists.offsets.to_numpy().astype(np.int64)
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
+
+    def sets_by_sheet(self, table: pa.Table) -> dict[tuple[int, ...], Cells]:
+        """Return the sets (n, w) of cells on each sheet, by its number alone, as `read` reads them."""
+        answers, sets = self.read(table), dict[tuple[int, ...], Cells]()
+        for sheet, rows in grouped(answers.sheets):
+            places = answers.offsets[rows][:, None] + np.arange(self.widths[sheet])
+            sets[sheet,] = answers.cells[places]
+        return sets
 
 
 _mechanism = lru_cache(maxsize=4096)(SubsetSelection)

@@ -125,7 +125,7 @@ class IdSample(NamedTuple):
 
 
 def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the distinct rows of tables of words (n, 2), sorted."""
+    """Return the distinct ids (k, 2) of several arrays of pairs of words (n, 2), sorted."""
     words = np.concatenate(parts)
     words = words[order_of(words)]
     is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
@@ -225,8 +225,8 @@ _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
 COUNTS_SUFFIX = ".counts"
 MANIFEST = "manifest.json"
-_FORMAT = 1  # of the manifest
-Read = TypeVar("Read")
+_FORMAT = 1  # version of the manifest
+Result = TypeVar("Result")  # what a caller reads from a piece of a table
 
 
 class ImpossibleReportError(PrivotError):
@@ -270,7 +270,7 @@ class ReportTable:
 
     @classmethod
     def open(cls, path: str | Path) -> tuple[Self, str]:
-        """Open a file or a folder; return its rows, not yet read, and the unvalidated randomizer's JSON.
+        """Open a file or a folder; return its rows, still unread, and its randomizer's unvalidated JSON.
 
         Raises:
             PrivotError: if a file is missing, damaged or without a randomizer, if the files of a folder
@@ -335,15 +335,15 @@ class ReportTable:
             yield _joined(batches)
 
     def validated(
-        self, read: Callable[[pa.Table], tuple[pa.Array, Read]], shuffled: bool = False
-    ) -> Iterator[tuple[NDArray[np.uint64], Read]]:
+        self, read: Callable[[pa.Table], tuple[pa.Array, Result]], shuffled: bool = False
+    ) -> Iterator[tuple[NDArray[np.uint64], Result]]:
         """Validate each piece; yield its ids as pairs of words (n, 2), and the result of `read`.
 
         Different reports with the same id are not copies (`privot.collector.collecting`). If ids are not
         strictly increasing, all of them are read into memory to find copies.
 
         Arguments:
-            read: Function that returns the reasons why no device sends the rows, or null, and a result.
+            read: Function of a piece that returns why no device sends each row (or null), and a result.
             shuffled: Whether the reports must be sorted by id, as the reports of a shuffled batch are.
 
         Raises:
@@ -366,7 +366,7 @@ class ReportTable:
             yield words, result
         if shuffled and not increasing:
             raise PrivotError(
-                f"{self.source} is not in the order of ids, as a shuffled batch is: give each by itself"
+                f"{self.source} is not in the order of ids, as a shuffled batch is: give one batch"
             )
         if not increasing and (repeated := self._repeated()) is not None:
             raise self._impossible_error(repeated, "it is there twice")
@@ -382,9 +382,9 @@ class ReportTable:
         ids = (one_array(piece.column(REPORT_ID)) for piece in self.pieces())
         words = np.concatenate([*map(id_words, ids)])
         order = order_of(words)
-        same = (words[order[1:]] == words[order[:-1]]).all(axis=1)
+        repeated = (words[order[1:]] == words[order[:-1]]).all(axis=1)
         shared = np.zeros(len(words), bool)  # whether another report has the same id
-        shared[order] = np.append(same, False) | np.append(False, same)
+        shared[order] = np.append(repeated, False) | np.append(False, repeated)
         num_read, digests = 0, set()
         for piece in self.pieces():
             rows = np.flatnonzero(shared[num_read : num_read + len(piece)])
@@ -433,10 +433,10 @@ class ReportTable:
                 hashes = streams.setdefault(name, [hashlib.blake2b() for _ in parts])
                 for stream, part in zip(hashes, parts, strict=True):
                     stream.update(part)
-        whole = hashlib.sha256()
+        total = hashlib.sha256()
         for name in sorted(streams):
-            whole.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
-        return whole.hexdigest()
+            total.update(name.encode() + b"".join(stream.digest() for stream in streams[name]))
+        return total.hexdigest()
 
     def save(self, path: str | Path, randomizer: str) -> None:
         """Write a file with the randomizer's JSON; if writing fails, an existing file stays."""
@@ -472,7 +472,7 @@ def write_reports(
 
 
 def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
-    """Yield streams of bytes that determine a column; streams of consecutive pieces are concatenated."""
+    """Yield streams of bytes that determine a column; streams of successive pieces are concatenated."""
     yield np.asarray(column.is_valid()).tobytes()
     if pa.types.is_list(column.type):
         yield pc.fill_null(pc.list_value_length(column), 0).to_numpy().tobytes()
@@ -484,8 +484,8 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
     elif pa.types.is_string(column.type):
         texts = column.fill_null("")
         yield pc.binary_length(texts).to_numpy().tobytes()
-        whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-        yield pc.binary_join(whole, "")[0].as_py().encode()
+        one_list = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+        yield pc.binary_join(one_list, "")[0].as_py().encode()
     else:
         numbers = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         yield numbers.fill_null(0).to_numpy().tobytes()

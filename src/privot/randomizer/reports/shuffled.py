@@ -95,8 +95,7 @@ def most_accurate_shuffled(
     if low == most:
         return best
     high = min(2 * low, low + 3, most)
-    largest = calibrate(high)
-    if satisfies(largest):
+    if satisfies(largest := calibrate(high)):
         return largest
     while high - low > _PRECISION * low:
         middle = (low + high) / 2
@@ -121,7 +120,7 @@ def shuffled_guarantee(
     if num_reports < least:
         raise PrivotError(
             f"{num_reports:,} reports were accepted, and the promise is of a batch of {least:,} or "
-            "more: wait for more; fewer are not opened"
+            "more: fewer are not opened, nor added to another batch; leave them out"
         )
     epsilon = composed_shuffled_epsilon(law, num_reports, promise.delta, batches)
     batch = DistributedDP(epsilon, promise.delta, "shuffled", num_reports, unit=unit)

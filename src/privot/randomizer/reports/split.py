@@ -228,8 +228,7 @@ class SplitReport:
         if self.mechanism.takes_codes:
             return cast("CodedColumn", self.column).encode_codes(self.name, table)
         column = cast("PointColumn", self.column)
-        units = column.encode_units(self.name, table)
-        return self.mechanism.records(units, column.domain)
+        return self.mechanism.records(column.encode_units(self.name, table), column.domain)
 
     def privatize(self, records: NDArray[Any], reported: Mask) -> dict[str, pa.Array]:
         """Draw reports of the people in the mask `reported` (n,); return columns, null for others."""
@@ -295,7 +294,7 @@ class PointAnswers:
         if form.one_report:
             points = form.points(np.arange(self.size, dtype=np.int32)[:, None])
             self._possible = mechanism.possible(points, column.domain)
-            # The cells on the diagonal have all coordinates of cells.
+            # The cells on the diagonal have every value that a coordinate of a cell can have.
             width = round((self.size - mechanism.flagged) ** (1 / self._dimension))
             cells = np.arange(width) * sum(width**axis for axis in range(self._dimension))
             diagonal = form.points(cells.astype(np.int32)[:, None])

@@ -211,7 +211,7 @@ class ArrayColumn(PointColumn):
                 raise PrivotError(_shape_message(name, actual, wanted))
         elif not isinstance(kind, pa.FixedSizeListType | pa.ListType | pa.LargeListType):
             raise PrivotError(
-                f"column {name!r} has type {kind}: give an array of shape "
+                f"column {name!r} has type {str(kind).partition('<')[0]}: give an array of shape "
                 f"(n, {_shape_text(wanted)}), or a folder of images"
             )
         problems = []
@@ -316,7 +316,7 @@ def _pixel_rows(name: str, lists: pa.Array, wanted: tuple[int, ...]) -> NDArray[
             raise PrivotError(_shape_message(name, (int(lengths[lengths != size][0]),), wanted))
     kind = flat.type
     if flat.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise PrivotError(f"column {name!r} has pixels of type {kind}: give numbers only")
+        raise PrivotError(f"column {name!r} has pixels that are no numbers: give numbers only")
     return np.asarray(flat).reshape(len(lists), size)
 
 

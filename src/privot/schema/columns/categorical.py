@@ -18,7 +18,7 @@ from privot.schema.columns.alphabet import Categories, Codes
 from privot.schema.columns.column import CodedColumn, TableColumns
 
 _TRUE, _FALSE = ("true", "t", "yes", "1"), ("false", "f", "no", "0")
-_UNLISTED = "\uffff unlisted"  # a made-up text that is on no list
+_UNLISTED = "\uffff unlisted"  # a test value that no list has
 
 
 class _ListedColumn(CodedColumn):
@@ -31,7 +31,7 @@ class _ListedColumn(CodedColumn):
 
     @property
     def _values(self) -> pa.Array:
-        """Table value (K,) of each code; null for the missing value."""
+        """Table values (K,) of the codes; null for the missing value."""
         return pa.array([*self.alphabet.names, None], pa.string())
 
     @cached_property
@@ -126,8 +126,9 @@ class CategoricalColumn(_ListedColumn):
         """Return the categories of all declarations, an unlisted text, and the missing value."""
         lists = [self.alphabet, *(cast("CategoricalColumn", other).alphabet for other in others)]
         names = list(dict.fromkeys(value for listed in lists for value in listed.names))
-        some_refuse = any(listed.other is None for listed in lists)  # values that they do not list
-        if some_refuse and any(listed.other or {*names} - {*listed.names} for listed in lists):
+        some_refuse_unlisted = any(listed.other is None for listed in lists)
+        differ = any(listed.other or {*names} - {*listed.names} for listed in lists)
+        if some_refuse_unlisted and differ:
             raise PrivotError(
                 f"column {name!r} lists other categories in another release, and one of the two has "
                 "no `other` for them, so that some people could not report: fit the releases apart"
@@ -137,7 +138,7 @@ class CategoricalColumn(_ListedColumn):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        repeated = sorted(c for c, times in Counter(self.categories).items() if times > 1)
+        repeated = sorted(name for name, times in Counter(self.categories).items() if times > 1)
         if repeated:
             raise PrivotError(f"categories {repeated} are declared twice: declare each once")
         if not self.categories or self.alphabet.size < 2:

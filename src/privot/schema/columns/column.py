@@ -11,8 +11,8 @@ A column can be reported in one or both of two ways, by its kind:
 A kind is a class that derives from [`PointColumn`][privot.schema.columns.column.PointColumn],
 [`CodedColumn`][privot.schema.columns.column.CodedColumn] or both, and declares its name as
 `kind: Literal["…"]`; from then on schemas may use it. Other packages look at a column's `domain`,
-`alphabet` and `image_shape`, never at its kind. The methods take the `name` by which the schema calls
-the column, which the column itself does not hold.
+`alphabet` and `image_shape`, never at its kind. Methods take the column's `name` in the schema, which
+the column itself does not store.
 
 Encoding runs on the device. It reads raw values and stores nothing; a value that the schema does not
 allow raises an error that names the column and the row. Decoding is for sampled records: it restores
@@ -75,7 +75,7 @@ class Column(BaseModel):
 
     @classmethod
     def of_kind(cls, fields: Any) -> "Column":
-        """Build a column from plain values by name, of which `kind` names its kind."""
+        """Build a column from its fields, one of which is `kind`."""
         if isinstance(fields, Column):
             return fields
         if not isinstance(fields, Mapping):
@@ -102,11 +102,11 @@ class Column(BaseModel):
         return self.alphabet is not None
 
     def code_program(self, name: str, codings: Sequence[Any]) -> dict[str, Any] | None:
-        """Return how a device's program (`privot.device.device`) encodes codes of codings, or None."""
+        """Return the encoding of codes of codings (`privot.device.device`); None if devices lack it."""
         return None
 
     def point_program(self, name: str) -> dict[str, Any] | None:
-        """Return how a device's program encodes unit coordinates, or None."""
+        """Return the encoding of unit coordinates; None if devices lack it."""
         domain = self.domain
         if domain is None or domain.program is None or self.image_shape is not None:
             return None
@@ -184,10 +184,10 @@ class PointColumn(Column):
 
     @abstractmethod
     def make_up_points(self, name: str, units: Array) -> TableColumns:
-        """Return table columns of made-up values at unit coordinates (n, d), some outside the domain.
+        """Return table columns of test values at unit coordinates (n, d), some outside the domain.
 
-        Rows of NaN are missing. Audits of devices use these values, since only values beyond the bounds
-        detect an encoder that does not project them.
+        Rows of NaN are missing. Audits of devices use these values, because only values beyond the
+        bounds detect an encoder that does not project them.
         """
 
     @abstractmethod
@@ -271,8 +271,8 @@ class CodedColumn(Column):
     def common_values(self, name: str, others: Sequence["CodedColumn"]) -> TableColumns:
         """Return table columns with at least one raw value for each combination of codes.
 
-        A combination has a code in this declaration of the column and one in each of `others`, which
-        are its declarations in other schemas, of the same kind.
+        A combination consists of a code in this declaration of the column, and a code in each of
+        `others`, which are declarations of the column in other schemas, of the same kind.
 
         Raises:
             PrivotError: if the declarations cannot be compared.
@@ -285,7 +285,7 @@ class CodedColumn(Column):
         return self.decode_codes(name, np.arange(self.alphabet.size), np.random.default_rng(0))
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
-        """Return table columns of made-up raw values with codes (n,) in a coding, or in the atoms.
+        """Return table columns of raw test values with codes (n,) in a coding, or in the atoms.
 
         Some values lie far outside the bounds, for audits, as in `make_up_points`.
         """

@@ -15,7 +15,7 @@ Scale = Literal["linear", "log"]
 DEFAULT_BINS = 10
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of the outer bins if there are so many bins
+_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of each outer bin; fewest bins that have them
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
 _ALL_DIGITS = 17  # number of digits that determine every float
@@ -46,7 +46,7 @@ def choose_edges(
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
 
     Raises:
-        PrivotError: if there are more bins than integers, or too many.
+        PrivotError: if there are more bins than integers, or than a column may have codes.
     """
     num_integers = int(high) - int(low) + 1
     if bins is None:
@@ -195,7 +195,7 @@ def exact_text(number: float) -> str:
 
 
 def _shortest(number: float, error: float) -> tuple[str, int]:
-    """Return the number within `error` of `number` with the fewest digits, as (text, digits)."""
+    """Return the number within `error` of `number` that has the fewest digits, as (text, digits)."""
     if abs(number) <= error:
         return "0", 1
     for digits in range(1, _ALL_DIGITS + 1):

@@ -24,7 +24,7 @@ from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundes
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
-_FAR = 1000.0  # distance of made-up values beyond the bounds, in widths of the interval
+_FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
 
 
 class NumberColumn(PointColumn, CodedColumn):
@@ -212,7 +212,7 @@ class NumberColumn(PointColumn, CodedColumn):
 
 
 def decode_far(bins: Bins, codes: Codes, rng: Generator) -> Array:
-    """Decode codes (n,) to numbers (n,); half of those of an outer bin lie far beyond the bounds."""
+    """Decode codes (n,) to numbers (n,); half of the numbers of outer bins lie far beyond the bounds."""
     outside = rng.random(len(codes)) < 0.5
     numbers = bins.decode(codes, rng)
     low, high = bins.edges[0], bins.edges[-1]
@@ -408,7 +408,7 @@ class NumericColumn(NumberColumn):
 
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _EPOCH = dt.datetime(1970, 1, 1)
-_LAST_SECOND = 9e12  # of made-up times, since 1970; its microseconds fit into 64-bit integers
+_LAST_SECOND = 9e12  # of test values, since 1970; its microseconds fit into 64-bit integers
 
 
 def _as_text(moment: object) -> object:
@@ -526,14 +526,14 @@ class DatetimeColumn(NumberColumn):
 
     def _write(self, numbers: Array) -> pa.Array:
         absent = np.isnan(numbers)
-        whole = pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
+        integers = pa.array(np.where(absent, 0, numbers).astype(np.int64), mask=absent)
         if self.resolution == "day":
-            return whole.cast(pa.int32()).cast(pa.date32())
-        return pc.multiply(whole, self.step_seconds).cast(pa.timestamp("s"))
+            return integers.cast(pa.int32()).cast(pa.date32())
+        return pc.multiply(integers, self.step_seconds).cast(pa.timestamp("s"))
 
     def _make_up(self, numbers: Array) -> pa.Array:
-        absent, most = np.isnan(numbers), _LAST_SECOND // self.step_seconds
-        steps = np.clip(np.rint(np.where(absent, 0.0, numbers)), -most, most).astype(np.int64)
+        absent, last = np.isnan(numbers), _LAST_SECOND // self.step_seconds
+        steps = np.clip(np.rint(np.where(absent, 0.0, numbers)), -last, last).astype(np.int64)
         return pa.array(steps * self.step_seconds, mask=absent).cast(pa.timestamp("s"))
 
     @model_validator(mode="after")

@@ -69,19 +69,19 @@ class Problem:
 
     Arguments:
         column: Name of the table column.
-        what: The problem as a predicate, such as `"has no value"`.
+        fault: The problem as a predicate, such as `"has no value"`.
         remedy: What to do about it.
         rows: Mask (n,) of the rows that have the problem, at least one.
     """
 
     column: str
-    what: str
+    fault: str
     remedy: str
     rows: NDArray[np.bool_] = field(repr=False)
 
     def error(self, rows_before: int = 0) -> RecordError:
         """Return the error for its first row, in a source with `rows_before` rows before the table."""
-        message = f"column {self.column!r} {self.what}: {self.remedy}"
+        message = f"column {self.column!r} {self.fault}: {self.remedy}"
         return RecordError(rows_before + self.first_row, message)
 
     @property
@@ -111,11 +111,11 @@ def read_numbers(
         numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy())
         infinite = np.isinf(numbers)
         numbers = np.where(infinite, np.nan, numbers) if infinite.any() else numbers
-        what = "is infinite, or too large for a number"
-        problems += _existing_problems(name, (what, "give finite numbers only", infinite))
+        fault = "is infinite, or too large for a number"
+        problems += _existing_problems(name, (fault, "give finite numbers only", infinite))
     else:
         numbers = np.full(len(values), np.nan)
-        problems = _problem_of_all(values, name, f"holds {kind}, not numbers", "give numbers only")
+        problems = _problem_of_all(values, name, "numbers", "give numbers only")
     return numbers, problems + missing_values(np.isnan(numbers), nullable, name, problems)
 
 
@@ -129,7 +129,7 @@ def read_times(
         values, problems = _parse_times(_texts(values), name)
     elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
         remedy = "give dates or times, or text as 2024-05-31"
-        problems = _problem_of_all(values, name, f"holds {kind}, not dates", remedy)
+        problems = _problem_of_all(values, name, "dates", remedy)
         values = pa.nulls(len(values))
     times = values.cast(pa.timestamp("us"), safe=False)
     absent = np.asarray(times.is_null())
@@ -141,8 +141,7 @@ def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, lis
     try:
         return _texts(values), []
     except pa.ArrowException:
-        what = f"holds {values.type}, not text"
-        problems = _problem_of_all(values, name, what, "give text, as in its categories")
+        problems = _problem_of_all(values, name, "text", "give text, as in its categories")
         return pa.chunked_array([pa.nulls(len(values), pa.string())]), problems
 
 
@@ -255,14 +254,15 @@ def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(values, False).to_numpy(), np.bool_)
 
 
-def _problem_of_all(values: pa.ChunkedArray, name: str, what: str, remedy: str) -> list[Problem]:
-    """Return a problem that all rows without a null have."""
+def _problem_of_all(values: pa.ChunkedArray, name: str, wanted: str, remedy: str) -> list[Problem]:
+    """Return the problem of all rows without a null, whose type is not what is wanted."""
+    what = f"holds {str(values.type).partition('<')[0]}, not {wanted}"  # without a struct's fields
     return _existing_problems(name, (what, remedy, _mask(values.is_valid())))
 
 
 def _existing_problems(name: str, *candidates: tuple[str, str, NDArray[np.bool_]]) -> list[Problem]:
-    """Return those of a column's problems, given as (what, remedy, rows), that at least one row has."""
-    return [Problem(name, what, remedy, rows) for what, remedy, rows in candidates if rows.any()]
+    """Return a column's problems, given as (fault, remedy, rows), that at least one row has."""
+    return [Problem(name, fault, remedy, rows) for fault, remedy, rows in candidates if rows.any()]
 
 
 _MAX_STEPS = 2**48
@@ -326,21 +326,21 @@ class Steps:
         """Return the step count of a value, an integer if only rounding separates it from a step."""
         return round((value - self.origin) / self.size, _STEP_DECIMALS)
 
-    def require_count(self, value: float, what: str) -> float:
+    def require_count(self, value: float, noun: str) -> float:
         """Return the step count of a declared value, which must be on the grid.
 
         Raises:
-            PrivotError: if the value, which is called `what`, is not on the grid or has too many steps.
+            PrivotError: if the value, which is called `noun`, is not on the grid or has too many steps.
         """
         count = self.round_count(value)
         if count != round(count):
             raise PrivotError(
-                f"{what} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
+                f"{noun} {value:.15g} lies between the values that occur, which are {self.size:.15g} "
                 "apart: correct it, or the decimals or step"
             )
         if abs(count) > _MAX_STEPS:
             raise PrivotError(
-                f"{what} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
+                f"{noun} {value:.15g} has too many steps of {self.size:.15g}: give larger ones"
             )
         return count
 

@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 # A cell that only touches the domain has no code: cells are shrunk by the share _SLIVER of their side,
 # and points in a cell without code move toward 0 by the larger share _PULL.
 _SLIVER, _PULL = 1e-6, 1e-5
-_FAR = 1000.0  # factor of made-up points, so that they lie outside the domain
+_FAR = 1000.0  # factor of test values, so that they lie outside the domain
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Cells(Alphabet):
     The box around the unit domain, $[−1, 1]^d$, is divided into $b^d$ equal cells. The k cells that
     intersect the domain are numbered in C order; a nullable vector has one more code, the last. Bins are
     declared or follow from d; they are never computed from data. Vectors are encoded on the device,
-    which stores nothing of them. A decoded vector is drawn from its cell's intersection with the domain,
-    by a density that has no steps between cells (`privot.schema.sampling`).
+    which does not store them. A decoded vector is drawn from its cell's intersection with the domain,
+    by a density that is continuous across cells (`privot.schema.sampling`).
 
     Arguments:
         domain: Domain of the vectors, in the column's units.
@@ -151,7 +151,7 @@ class Cells(Alphabet):
             points[pending] = low[pending] + positions * (2 / self.side)
             moved = np.abs(unit.project(points[pending]) - points[pending]).max(axis=1, initial=0.0)
             pending = pending[moved > _ROUNDING]
-        points[pending] = self._nearest(low[pending])  # cells whose intersection is tiny
+        points[pending] = self._nearest(low[pending])  # of cells with a tiny intersection
         points = unit.project(points)
         points[absent] = np.nan
         return points
@@ -204,7 +204,8 @@ class VectorColumn(PointColumn, CodedColumn):
             )
         domain: Domain
         if self.bounds is not None:
-            domain = Box(tuple(b[0] for b in self.bounds), tuple(b[1] for b in self.bounds))
+            lower, upper = (tuple(pair[end] for pair in self.bounds) for end in (0, 1))
+            domain = Box(lower, upper)
         elif self.radius is not None:
             ball = L1Ball if self.norm == 1 else L2Ball
             domain = ball(len(self.columns), self.radius, self.non_negative)
@@ -270,11 +271,10 @@ class VectorColumn(PointColumn, CodedColumn):
         return self._cells.encode(self.encode_units(name, table))
 
     def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
-        points = from_unit(self.domain, self._cells.decode(codes, rng))
-        return self.decode_points(name, points)
+        return self.decode_points(name, from_unit(self.domain, self._cells.decode(codes, rng)))
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
-        """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far beyond it."""
+        """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far outside."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
         projected = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
