@@ -5,8 +5,8 @@ on them. Here both moments come of noisy sums: one mean of all target records an
 principal directions of the source (public), one covariance; the map is the optimal transport of
 Gaussians. It is the plainest use of noisy sums: no classes, one round.
 
-**Privacy.** Two Gaussian mechanisms on the target, `replace_one`, composed exactly: queries, shares
-and shrinkage are those of `privot.central.adaptation`, with one class. All else is public, or
+**Privacy.** Two Gaussian mechanisms on the target, `replace_one`, composed exactly: queries, shares and
+shrinkage are those of `privot.central.classifiers.adaptation`, with one class. All else is public, or
 post-processing.
 
 References:
@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Adaptation, shares, transported
+from privot.central.classifiers.adaptation import Adaptation, shares, transported
+from privot.central.classifiers.adapted import AdaptationSettings, Classifier, as_records
 from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP

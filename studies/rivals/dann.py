@@ -36,8 +36,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Adaptation
+from privot.central.classifiers.adaptation import Adaptation
+from privot.central.classifiers.adapted import AdaptationSettings, Classifier, as_records
 from privot.central.slices import poisson_sample
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from privot.central import SliceSettings
-from privot.central.adaptation.classifier import AdaptationSettings, Classifier, as_records
-from privot.central.adaptation.rounds import Adaptation
+from privot.central.classifiers.adaptation import Adaptation
+from privot.central.classifiers.adapted import AdaptationSettings, Classifier, as_records
 from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger

@@ -39,8 +39,8 @@ import numpy as np
 import torch
 
 from privot.central import AdaptationSettings, adapt
-from privot.central.adaptation.classifier import Classifier, as_records
-from privot.central.adaptation.rounds import Adaptation
+from privot.central.classifiers.adaptation import Adaptation
+from privot.central.classifiers.adapted import Classifier, as_records
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 from studies.common.rows import write_row

@@ -2,10 +2,10 @@
 
     python -m studies sliced.page
 
-Reads `images.json`, `held_out.json`, `vectors.json`, `tables.json`, `rivals.json`, `tuning.json`,
-`adaptation.json`, `timing.json`, `frechet.json`, and what papers published (`published_images.json`,
-`published_adaptation.json`), in `docs/results/central`, and rewrites the tables of the page
-(`studies.common.pages`). Noise is what the accountant works out on the spot.
+Reads `images.json`, `held_out.json`, `classifiers.json`, `vectors.json`, `tables.json`, `rivals.json`,
+`tuning.json`, `adaptation.json`, `timing.json`, `frechet.json`, and what papers published
+(`published_images.json`, `published_adaptation.json`), in `docs/results/central`, and rewrites the
+tables of the page (`studies.common.pages`). Noise is what the accountant works out on the spot.
 """
 
 from __future__ import annotations
@@ -79,6 +79,20 @@ def images_table(rows: Rows) -> str:
             " ".join(f"{row['fit_seconds']:.0f}" for row in found),
         ])  # fmt: skip
     return table(_IMAGES_HEAD, body)
+
+
+def classifiers_table(rows: Rows) -> str:
+    """Classifiers of noisy gradients themselves: every run, and means, by data, ε and neighbors."""
+    body = []
+    fits = [*FITS, *(("adult", epsilon) for epsilon in (10, 1, 0.1))]
+    for (data, epsilon), neighboring in product(fits, ("replace_one", "zero_out")):
+        found = of_fit(select(rows, neighboring=neighboring, held_out=False), data, epsilon)
+        if found:
+            seconds = " ".join(f"{row['fit_seconds']:.2g}" for row in found)
+            told = f"{max(row['epsilon'] for row in found):.4g}"
+            accuracy = percents([row["accuracy"] for row in found])
+            body.append([DATA.get(data, "Adult"), told, neighboring, accuracy, seconds])
+    return table(("data", "ε", "who differs", "test records known", "processor seconds"), body)
 
 
 _IMAGES_HEAD = (
@@ -225,7 +239,8 @@ def run(chosen: argparse.Namespace) -> None:
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
     names = (
-        "images", "held_out", "vectors", "tables", "rivals", "tuning", "adaptation", "timing", "frechet",
+        "images", "held_out", "classifiers", "vectors", "tables", "rivals", "tuning", "adaptation",
+        "timing", "frechet",
     )  # fmt: skip
     rows = {name: read_rows(folder, name) for name in names}
     adaptation = rows["adaptation"]
@@ -234,6 +249,7 @@ def tables_of(folder: Path) -> Tables:
     return {
         "accounting": accounting_table,
         "images": lambda: images_table(rows["images"]),
+        "classifiers": lambda: classifiers_table(rows["classifiers"]),
         "vectors": lambda: vectors_table(rows["vectors"]),
         "tables": lambda: central_table(rows["tables"]),
         "rivals": lambda: rivals_table(rows["images"], rows["rivals"], claimed["images"]),

@@ -23,8 +23,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
 from privot.central import AdaptationSettings
-from privot.central.adaptation.classifier import as_records
-from privot.central.adaptation.rounds import Adaptation
+from privot.central.classifiers.adaptation import Adaptation
+from privot.central.classifiers.adapted import as_records
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 

@@ -12,18 +12,29 @@ with naming_extra("privot.central", "learn"):
     from privot.central.fitting import CentralModel, SumSettings, fit
 
 if TYPE_CHECKING:
-    from privot.central.adaptation.classifier import AdaptationSettings
-    from privot.central.adaptation.rounds import adapt
+    from privot.central.classifiers.adaptation import adapt
+    from privot.central.classifiers.adapted import AdaptationSettings
+    from privot.central.classifiers.linear import LinearClassifier, fit_classifier
     from privot.central.slice_fit import SliceSettings
 
 # Imported on first use: tables by noisy sums need no PyTorch.
 _MODULES = {
-    "adaptation.classifier": ("AdaptationSettings", "AdaptedClassifier"),
-    "adaptation.rounds": ("adapt",),
+    "classifiers.adapted": ("AdaptationSettings", "AdaptedClassifier"),
+    "classifiers.adaptation": ("adapt",),
+    "classifiers.linear": ("LinearClassifier", "fit_classifier"),
     "slice_fit": ("SliceSettings",),
 }
 __getattr__ = lazy_names(__name__, _MODULES)
 # Kinds of models that another module defines.
-MODEL_CLASSES = {"central.classifier": "AdaptedClassifier"}
+MODEL_CLASSES = {"central.classifier": "AdaptedClassifier", "central.linear": "LinearClassifier"}
 
-__all__ = ["AdaptationSettings", "CentralModel", "SliceSettings", "SumSettings", "adapt", "fit"]
+__all__ = [
+    "AdaptationSettings",
+    "CentralModel",
+    "LinearClassifier",
+    "SliceSettings",
+    "SumSettings",
+    "adapt",
+    "fit",
+    "fit_classifier",
+]

@@ -284,12 +284,7 @@ class CentralFit(ABC):
 
     def chunks(self, source: RecordBatches) -> Chunks:
         """Return a function whose every call reads the records and yields them encoded, in chunks."""
-
-        def encode(table: pa.Table) -> Records:
-            self.records.schema.check_table(table)
-            return tuple(map(np.asarray, self.records.encode(table)))
-
-        return partial(source.mapped, encode, CHUNK)
+        return encoded_chunks(source, self.records)
 
     @abstractmethod
     def learn(
@@ -300,6 +295,16 @@ class CentralFit(ABC):
         Returns:
             The law, and the loss by step, which is None for a fit by sums.
         """
+
+
+def encoded_chunks(source: RecordBatches, records: RecordMap) -> Chunks:
+    """Return a function whose every call reads the source and yields records encoded, in chunks."""
+
+    def encode(table: pa.Table) -> Records:
+        records.schema.check_table(table)
+        return tuple(map(np.asarray, records.encode(table)))
+
+    return partial(source.mapped, encode, CHUNK)
 
 
 class SumFit(CentralFit):
@@ -449,7 +454,7 @@ def fit(
     """
     settings = settings_of(method, schema)
     source = raw_records(table, schema)
-    budget = _budget(schema, epsilon, delta, source.num_rows or 0)
+    budget = budget_of(schema, epsilon, delta, source.num_rows or 0)
     central_fit = fit_of(schema, settings, budget)
     chunks = central_fit.chunks(source)  # slices refuse records here, before minutes of calibration
     plan = central_fit.plan()
@@ -489,7 +494,7 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
     return record_map, law_class.build(record_map, law_fields, arrays)
 
 
-def _budget(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
+def budget_of(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
     """Return the budget of a run from the schema's promise, or from ε and δ; refuse both or neither."""
     if schema.promise is None and epsilon is not None:
         return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)

@@ -14,7 +14,8 @@ diagonal, each of which represents two, have less noise by the factor $29/41 ≈
 Each unit must have only one record. **Δ.** A record adds a vector $c$ of norm at most L (R, or 29 R²) to
 its slot. Replacing a record changes all slots together by $\sqrt{‖c‖^2 + ‖c'‖^2} ≤ \sqrt 2 L$ if the two
 records have different slots, and by $‖c − c'‖$ if they share one: at most $2L$, or $\sqrt 2 L$ if
-$⟨c, c'⟩ ≥ 0$. Moments of order 2 always satisfy this:
+$⟨c, c'⟩ ≥ 0$. Under `zero_out` a blank replaces the record and adds nothing: Δ = L. Moments of order 2
+always satisfy $⟨c, c'⟩ ≥ 0$:
 
 $$ ⟨c, c'⟩ = \tfrac{41^2}{2} ⟨v, v'⟩^2 + \bigl(29^2 − \tfrac{41^2}{2}\bigr) \sum_i v_i^2 v_i'^2 ≥ 0 . $$
 
@@ -78,12 +79,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from privot.core.errors import PrivotError, require_finite
+from privot.core.errors import PrivotError, require_choice, require_finite
 from privot.core.processes import deferred_interruption
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers import check_ratio
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
+from privot.privacy.guarantees import Neighboring
 from privot.privacy.ledger import Countable, Ledger, charge, fingerprint
 from privot.privacy.rounding import at_most
 from privot.training import Interrupted, Progress
@@ -175,8 +177,9 @@ class SumPlan:
     Arguments:
         ratios: μ_t = Δ_t/σ_t of each round t: sensitivity divided by the noise's standard deviation.
         delta: δ of the guarantee.
-        records: Number of records that are summed; public under `replace_one`.
+        records: Number of records that are summed; public, whoever may differ.
         unit: Owner of one record, such as a person.
+        neighboring: Who may differ: `replace_one`, or `zero_out` with the smaller Δ = L.
 
     Examples:
         >>> plan = SumPlan.calibrate(1.0, 1e-5, [3, 1], records=60_000, unit="person")
@@ -188,6 +191,7 @@ class SumPlan:
     delta: float
     records: int
     unit: str = "person"
+    neighboring: Neighboring = "replace_one"
 
     noun: ClassVar[str] = "releases"
 
@@ -195,6 +199,7 @@ class SumPlan:
         object.__setattr__(self, "ratios", tuple(float(ratio) for ratio in self.ratios))
         if not self.ratios or not all(0 < ratio < math.inf for ratio in self.ratios):
             raise PrivotError(f"ratios {self.ratios}: give a positive number for every round")
+        require_choice("neighboring", self.neighboring, ("replace_one", "zero_out"))
 
     @classmethod
     def calibrate(
@@ -221,11 +226,11 @@ class SumPlan:
         """Guarantee of all rounds together, however many of them are made."""
         total = math.sqrt(math.fsum(ratio**2 for ratio in self.ratios)) * _UP
         epsilon = gaussian_epsilon(1.0, total, self.delta)
-        return ApproximateDP(epsilon, self.delta, "replace_one", self.unit)
+        return ApproximateDP(epsilon, self.delta, self.neighboring, self.unit)
 
     def stddev(self, query: "Query", index: int = 0) -> float:
         """Return σ = Δ/μ, the noise on integer sums in round `index`; refuse one beyond the sampler."""
-        return check_ratio(sensitivity(query) / self.ratios[index])
+        return check_ratio(sensitivity(query, self.neighboring) / self.ratios[index])
 
     def released_stddev(self, query: "Query", index: int = 0) -> float:
         """Return the standard deviation that the release of round `index` will state (`NoisySums`)."""
@@ -261,6 +266,12 @@ class Query(ABC):
     @abstractmethod
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         """Return slots (n,) and vectors (n, w) of n records, each computed from one record."""
+
+    def add(self, total: Integers, records: Records) -> None:
+        """Add the sums of records to a total; vectors that break a declaration count as zeros."""
+        slots, vectors = self.answer(records)
+        add = _add_vectors if self.moment == 1 else _add_products
+        total += add(slots, _checked(vectors, self), self.slots)
 
 
 class Indicators(Query):
@@ -300,6 +311,9 @@ class Indicators(Query):
         np.put_along_axis(vectors, columns, inside[:, None] * self.weights, axis=1)
         return np.zeros(len(columns), np.int64), vectors
 
+    def add(self, total: Integers, records: Records) -> None:
+        add_indicators(total, self, records)
+
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
@@ -314,11 +328,12 @@ class NoisySums:
     stddev: float
 
 
-def sensitivity(query: Query) -> float:
+def sensitivity(query: Query, neighboring: Neighboring = "replace_one") -> float:
     """Return the largest change of all slots together, in ℓ2, when one record is replaced."""
-    if query.moment == 2:
-        return math.sqrt(2.0) * DIAGONAL * float(query.radius) ** 2 * _UP
-    return (math.sqrt(2.0) if query.non_negative else 2.0) * query.radius * _UP
+    longest = DIAGONAL * float(query.radius) ** 2 if query.moment == 2 else query.radius
+    if neighboring == "zero_out":
+        return longest * _UP
+    return (math.sqrt(2.0) if query.moment == 2 or query.non_negative else 2.0) * longest * _UP
 
 
 class SumMechanism:
@@ -328,12 +343,15 @@ class SumMechanism:
         records: All data that queries may read: arrays of n rows each, or a function whose every call
             yields these arrays in chunks of `CHUNK` rows.
         ledger: Ledger of the rounds.
+        digest: Fingerprint of the raw records, if `records` are computed from them.
     """
 
-    def __init__(self, records: Records | Chunks, ledger: "Ledger[SumPlan]") -> None:
+    def __init__(
+        self, records: Records | Chunks, ledger: "Ledger[SumPlan]", digest: str | None = None
+    ) -> None:
         self.ledger = ledger
         self._read = records if callable(records) else partial(_in_chunks, records)
-        self._digest: str | None = None  # the fingerprint, once it is known
+        self._digest = digest  # the fingerprint, once it is known
         self._entered = False
 
     def release(self, query: Query) -> NoisySums:
@@ -349,10 +367,11 @@ class SumMechanism:
                 would not be exact, or earlier rounds used other records.
         """
         plan = self.ledger.plan
-        if not query.radius > 0 or plan.records * float(query.radius) ** 2 >= 2.0**53:
+        most = min((2.0**53 / plan.records) ** (1 / query.moment), 2.0**26)
+        if not 0 < query.radius < most:
             raise PrivotError(
-                f"radius {query.radius}: give a positive one whose square times {plan.records:,} "
-                "records is below 2^53, so that sums are exact"
+                f"radius {query.radius}: give a positive one below {most:g}, so that sums of "
+                f"{plan.records:,} records are exact"
             )
         _ = plan.stddev(query, int(np.argmin(plan.ratios)))  # refused before anything is spent
         sums = noise_free(query, self._exact_sums(query))
@@ -368,7 +387,7 @@ class SumMechanism:
             PrivotError: if earlier rounds of the plan used other records.
         """
         if not self._entered:
-            self._digest = self._digest or _fingerprint(self._pass())
+            self._digest = self._digest or fingerprint_of(self._pass())
             charge(self._digest, self.ledger)
             self._entered = True
 
@@ -390,7 +409,7 @@ class SumMechanism:
         total = zero_sums(query)
         chunks = _adding(query, self._pass(), total)
         if self._digest is None:  # the first pass also computes the fingerprint
-            self._digest = _fingerprint(chunks)
+            self._digest = fingerprint_of(chunks)
         for _ in chunks:  # those that the fingerprint has not read
             pass
         return total
@@ -407,20 +426,15 @@ def _in_chunks(parts: Records) -> Iterator[Records]:
         yield tuple(part[start : start + CHUNK] for part in parts)
 
 
-def _fingerprint(chunks: Iterable[Records]) -> str:
+def fingerprint_of(chunks: Iterable[Records]) -> str:
     """Return the fingerprint by which an account recognizes records."""
     return fingerprint(chain.from_iterable(whole_records(*records) for records in chunks))
 
 
 def _adding(query: Query, chunks: Iterable[Records], total: Integers) -> Iterator[Records]:
     """Pass on chunks of records, and add the sums of each to the total."""
-    add = _add_vectors if query.moment == 1 else _add_products
     for records in chunks:
-        if isinstance(query, Indicators):
-            add_indicators(total, query, records)
-        else:
-            slots, vectors = query.answer(records)
-            total += add(slots, _checked(vectors, query), query.slots)
+        query.add(total, records)
         yield records
 
 

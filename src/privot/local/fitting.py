@@ -24,7 +24,7 @@ from privot.core.errors import PrivotError, load_object
 from privot.core.processes import started_by_torchrun
 from privot.core.summary import Summarized
 from privot.local.classes.class_fit import fit_classes, warn_of_heavy_atoms
-from privot.local.grid_fit import fit_density
+from privot.local.deconvolution import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases, Reports
 from privot.local.settings import FitSettings, Run, settings_with

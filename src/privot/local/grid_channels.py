@@ -22,17 +22,33 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 import scipy
+from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.local.model import Condition, Sampler
 from privot.mechanisms.forms import Form, NoiseForm, WindowForm
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import grid_form
-from privot.schema import Schema
+from privot.schema import Domain, Schema
 from privot.schema.domains import Array, from_unit
 
 # Conditional sampling: least records drawn at a time, and limits of all draws before it gives up.
 _MIN_DRAWS, _MAX_DRAWS, _MAX_DRAWS_PER_ROW = 2**14, 2**22, 200
+
+
+def allowed_nodes(domain: Domain, spacings: int) -> NDArray[np.bool_]:
+    """Return the mask (K+1, …, K+1) of nodes within one of K spacings of the unit domain.
+
+    Examples:
+        >>> from privot.schema import Box
+        >>> allowed_nodes(Box((0.0,), (9.0,)), 2)
+        array([ True,  True,  True])
+    """
+    axis = np.linspace(-1, 1, spacings + 1)
+    grid = np.stack(np.meshgrid(*[axis] * domain.dimension, indexing="ij"), axis=-1)
+    points = grid.reshape(-1, domain.dimension)
+    outside = np.abs(domain.unit.project(points) - points).max(axis=1)
+    return np.asarray((outside <= 2 / spacings).reshape(grid.shape[:-1]))
 
 
 @dataclass(frozen=True, eq=False)

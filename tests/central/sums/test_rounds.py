@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from privot.central.sums import Rounds, SumMechanism, SumPlan
+from privot.central.sums import Query, Rounds, SumMechanism, SumPlan
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
 from privot.privacy.ledger import BudgetExhausted, Ledger
@@ -14,7 +14,7 @@ PLAN = SumPlan((1.0, 1.0, 1.0), 1e-5, 20)
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Query):
     """How many records there are."""
 
     slots = width = radius = moment = 1

@@ -13,10 +13,11 @@ import pytest
 
 from central.declared_images import image_records
 from privot.audit.statistics import audit, gaussian_mu_lower
-from privot.central.adaptation.classifier import ClassProducts, ClassSums
+from privot.central.classifiers.adapted import ClassProducts, ClassSums
+from privot.central.classifiers.linear import Gradients
 from privot.central.moments import PixelSums, ResidualProducts
 from privot.central.pyramid import Pyramid
-from privot.central.sums import SumMechanism, SumPlan
+from privot.central.sums import Query, SumMechanism, SumPlan
 from privot.central.table_fit import PairCounts
 from privot.privacy import gaussian_epsilon
 from privot.privacy.ledger import Ledger
@@ -29,7 +30,7 @@ WHITE = np.ones((1, 1), np.float32)
 
 
 @dataclass(frozen=True)
-class Signed:
+class Signed(Query):
     """Vectors with signs."""
 
     slots, width, radius, moment, non_negative = 1, 2, 50, 1, False
@@ -71,6 +72,12 @@ QUERIES = {
         (np.full(2, -0.9), np.array(0)),
         (np.full(2, 0.9), np.array(0)),
     ),
+    # Scores that are wrong and certain of both records, whose features are almost opposite.
+    "gradients of a classifier": (
+        Gradients(np.array([[-1e6, 0.0], [0.0, 0.0]])),
+        (np.array([80, 4094]), np.array(0)),
+        (np.array([80, -4094]), np.array(0)),
+    ),
     "pairs of codes": (PairCounts([2]), (np.array([0]),), (np.array([1]),)),
 }
 # A fit asks several rounds of the same record: here of images.
@@ -81,7 +88,7 @@ RUNS = {name: (name,) for name in QUERIES} | {
 
 
 @dataclass(frozen=True)
-class EachAlone:
+class EachAlone(Query):
     """A query to every record by itself, each in slots of its own."""
 
     query: Any

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from privot.central.sums import SumMechanism, SumPlan, sensitivity
+from privot.central.sums import Query, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.privacy.ledger import BudgetExhausted, Ledger, accounts
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Query):
     """Records are slots and integer vectors already."""
 
     slots: int

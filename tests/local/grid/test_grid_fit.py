@@ -10,7 +10,7 @@ from privot import FitSettings, Randomizer, Schema, fit
 from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local.deconvolution import MAX_STEPS
-from privot.local.grid_fit import allowed_nodes
+from privot.local.grid_channels import allowed_nodes
 from privot.mechanisms import Window
 from privot.randomizer.reports.counts import grid_form
 from privot.schema import L2Ball

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.central import AdaptationSettings
-from privot.central.adaptation.classifier import as_records
+from privot.central.classifiers.adapted import as_records
 from studies.rivals.coral import aligned, fit_coral
 
 SETTINGS = AdaptationSettings(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from privot.central import AdaptationSettings
-from privot.central.adaptation.rounds import Adaptation
+from privot.central.classifiers.adaptation import Adaptation
 from studies.rivals.joint_slices import (
     FeatureRecords,
     JointSettings,

@@ -45,6 +45,8 @@ old
 <!-- end -->
 <!-- table best -->
 <!-- end -->
+<!-- table classifiers -->
+<!-- end -->
 """
 
 
@@ -119,7 +121,13 @@ def page(tmp_path, monkeypatch):
     tuned = {"dataset": "mnist", "epsilon": 10.0, "held_out": 0.81, "features": "fourier"}
     tuned |= {"bandwidth": 5.0, "low_pass": None, "num_frequencies": 1000}
     tangent = tuned | {"features": "tangent", "low_pass": 10, "held_out": 0.7}
+    learned = {"data": "mnist", "epsilon": 9.9999, "neighboring": "zero_out", "held_out": False}
     files = {
+        "classifiers": [
+            learned | {"seed": seed, "accuracy": 0.98 + 0.002 * seed, "fit_seconds": 20.0}
+            for seed in (0, 1)
+        ]
+        + [learned | {"seed": 2, "accuracy": 0.5, "fit_seconds": 1.0, "held_out": True}],
         "held_out": [
             image("mnist", 0.9999, 0, 0.882, 0.897),
             image("mnist", 0.9999, 0, 0.9, 0.8, frequencies=28),
@@ -172,6 +180,7 @@ def test_seeds_and_means(page):
     assert "| Fashion | 10 | as drawn | 19 | 28 | 80.5 | 84.0 |" in page
     assert "all frequencies of what is left** | 10 | 10 |  | 80.5 / 84.0 |" in page
     assert "| 7 9 |" in page
+    assert "| MNIST | 10 | zero_out | 98.0 98.2, mean **98.1** | 20 20 |" in page
     assert "| 1 | mixture | 0.0020 | 0.0134 | 3 |" in page
 
 

@@ -46,9 +46,9 @@ from privot.local.grid_channels import (
     GridDensity,
     GridSampler,
     StackedChannel,
+    allowed_nodes,
     grid_channel,
 )
-from privot.local.grid_fit import allowed_nodes
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import IdSample

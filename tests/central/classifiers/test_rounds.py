@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-import privot.central.adaptation.rounds
+import privot.central.classifiers.adaptation
 from laws.model import LearnedLaws
 from privot.central import AdaptationSettings, adapt
-from privot.central.adaptation.classifier import AdaptedClassifier
-from privot.central.adaptation.rounds import Adaptation, shares
+from privot.central.classifiers.adaptation import Adaptation, shares
+from privot.central.classifiers.adapted import AdaptedClassifier
 from privot.central.sums import Rounds, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint
@@ -155,15 +155,15 @@ def test_saves_and_loads(tmp_path):
 def test_a_stopped_run_goes_on_with_its_ledger(tmp_path, monkeypatch):
     source, y, target = moved()
     quick, path = replace(SETTINGS, training_steps=20), tmp_path / "state"
-    move = privot.central.adaptation.rounds.transported
+    move = privot.central.classifiers.adaptation.transported
 
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(privot.central.adaptation.rounds, "transported", stop)
+    monkeypatch.setattr(privot.central.classifiers.adaptation, "transported", stop)
     with pytest.raises(KeyboardInterrupt):
         adapt(source, y, target, quick, checkpoint=path)
-    monkeypatch.setattr(privot.central.adaptation.rounds, "transported", move)
+    monkeypatch.setattr(privot.central.classifiers.adaptation, "transported", move)
     with pytest.raises(PrivotError, match="2 releases already"):
         adapt(source, y, target, quick, checkpoint=path)
     with pytest.raises(PrivotError, match="was made with settings.jitter"):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privot.central import AdaptationSettings
-from privot.central.adaptation.classifier import (
+from privot.central.classifiers.adapted import (
     Classifier,
     ClassProducts,
     ClassSums,

@@ -33,7 +33,7 @@ the least (Dowson, Landau 1982). The label does not change.
 
 **Privacy review.** Steps 1, 2 and 4 use only the public source and earlier releases. All rounds are
 Gaussian mechanisms on one set of records, and compose exactly; Δ and adjacency (`replace_one`) are those
-of `privot.central.sums`, the queries are in `privot.central.adaptation.classifier`. Everything returned
+of `privot.central.sums`, the queries are in `privot.central.classifiers.adapted`. Everything returned
 is a function of the releases: the classifier may be published. The number of target records is public.
 No guarantee covers tuning on target labels, or choosing the best of several runs by them.
 
@@ -59,7 +59,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.adaptation import classifier
+from privot.central.classifiers import adapted
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import require_labels
 from privot.central.sums import Budget, Floats, Integers, Rounds, SumMechanism, SumPlan, open_ledger
@@ -177,12 +177,12 @@ def adapt(
     source_x: np.ndarray,
     source_y: np.ndarray,
     target_x: np.ndarray,
-    settings: classifier.AdaptationSettings,
+    settings: adapted.AdaptationSettings,
     *,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> classifier.AdaptedClassifier:
+) -> adapted.AdaptedClassifier:
     """Learn to classify a private, unlabeled target from a public, labeled source.
 
     Arguments:
@@ -200,7 +200,7 @@ def adapt(
         Interrupted: on SIGINT or SIGTERM, after saving.
     """
     adaptation = Adaptation(source_x, source_y, settings)
-    target = classifier.as_records("target_x", target_x)
+    target = adapted.as_records("target_x", target_x)
     shape, target_shape = adaptation.shape, tuple(target.shape[1:])
     if shape != target_shape:
         raise PrivotError(
@@ -216,7 +216,7 @@ def adapt(
             adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
     finally:
         ledger.close()
-    return classifier.AdaptedClassifier(
+    return adapted.AdaptedClassifier(
         adaptation.classifier.eval(), plan, ledger.spent, settings, shape
     )
 
@@ -231,14 +231,14 @@ class Adaptation:
     """
 
     def __init__(
-        self, source_x: np.ndarray, source_y: np.ndarray, settings: classifier.AdaptationSettings
+        self, source_x: np.ndarray, source_y: np.ndarray, settings: adapted.AdaptationSettings
     ) -> None:
-        x = classifier.as_records("source_x", source_x)
+        x = adapted.as_records("source_x", source_x)
         if not bool(torch.isfinite(x).all()):
             raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
         self.y = require_labels(source_y, len(x), MOST_CODES)
         self.settings, self.shape = settings, tuple(x.shape[1:])
-        self.classifier = classifier.Classifier(self.shape, int(self.y.max()) + 1, settings)
+        self.classifier = adapted.Classifier(self.shape, int(self.y.max()) + 1, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
         self.flat = x.flatten(1).double().numpy()
         if self.flat.shape[1] > _MAX_NUMBERS:
@@ -266,7 +266,7 @@ class Adaptation:
         """Draw `count` of the source or moved records x, with augmented images, and their classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
         jitter = self.settings.jitter if self.classifier.takes_images else 0.0
-        return classifier.augmented(x[rows], augmentation * jitter, rng), self.y[rows]
+        return adapted.augmented(x[rows], augmentation * jitter, rng), self.y[rows]
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of the source, and 0 for `train`'s marginal error."""
@@ -336,20 +336,20 @@ class Adaptation:
         covariances = released.sums * scale[:, None, None]
         return target.with_covariances(covariances, error_factor * released.stddev * scale)
 
-    def sums(self) -> classifier.ClassSums:
+    def sums(self) -> adapted.ClassSums:
         """Return the query of sums by the classes that the current classifier assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
         non_negative = bool((self.flat >= 0).all())
-        return classifier.ClassSums(frozen, self.flat.shape[1], self.norm, non_negative)
+        return adapted.ClassSums(frozen, self.flat.shape[1], self.norm, non_negative)
 
     def products(
-        self, sums: classifier.ClassSums, source: ClassMoments, target: ClassMoments
-    ) -> classifier.ClassProducts:
+        self, sums: adapted.ClassSums, source: ClassMoments, target: ClassMoments
+    ) -> adapted.ClassProducts:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
         quantile = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
         norm = max(_RESIDUAL_FACTOR * quantile, _SMALLEST_NORM)
-        return classifier.ClassProducts(sums.classifier, target.means, source.basis, norm)
+        return adapted.ClassProducts(sums.classifier, target.means, source.basis, norm)
 
     def _classify_both(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of source records and moved ones; see `classify`."""

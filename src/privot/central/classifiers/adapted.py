@@ -1,8 +1,8 @@
 """Classifiers adapted to a private target: settings, network, the saved model, and queries.
 
-`privot.central.adaptation.rounds` describes the training. A classifier is h∘g: g computes features by a
-multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so the
-features of a record depend on this record alone. They are rectified and normalized to norm 1.
+`privot.central.classifiers.adaptation` describes the training. A classifier is h∘g: g computes features
+by a multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so
+the features of a record depend on this record alone. They are rectified and normalized to norm 1.
 
 **Queries about unlabeled records** (`ClassSums`, `ClassProducts`) add a record to the *slot*
 (`privot.central.sums`) of the class that is predicted by a classifier trained on the public source and

@@ -2,7 +2,7 @@
 
 import torch
 
-from privot.central.adaptation.classifier import augmented, random_affine
+from privot.central.classifiers.adapted import augmented, random_affine
 
 
 def test_maps_are_near_the_identity_and_of_every_kind():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.central.adaptation.rounds import ClassMoments, gaussian_map, transported
+from privot.central.classifiers.adaptation import ClassMoments, gaussian_map, transported
 
 
 def domain(count=4000, shift=0.0, stretch=1.0, seed=0):

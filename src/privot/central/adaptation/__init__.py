@@ -1,1 +1,0 @@
-"""Domain adaptation by noisy sums: classifier and queries (`classifier`), training (`rounds`)."""

@@ -1,0 +1,1 @@
+"""Classifiers by noisy sums: of labeled records (`linear`), of unlabeled ones (`adaptation`)."""
