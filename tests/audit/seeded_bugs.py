@@ -416,12 +416,14 @@ BUGS = {
         lambda: Randomizer.calibrate(TABLE, 0.5), SubsetSelection, "privatize", true_cell_first
     ),
     "close candidates are named too often": bug(
-        candidates, codebook, "words_outside", too_few_words, num_draws=400
+        candidates, codebook.samplers, "words_outside", too_few_words, num_draws=400
     ),
     "some candidates are never named": bug(
-        candidates, codebook, "uniforms_below", never_the_last, num_draws=400
+        candidates, codebook.samplers, "uniforms_below", never_the_last, num_draws=400
     ),
-    "seeds have fewer bits": bug(candidates, codebook, "random_words", coarse_seeds, num_draws=400),
+    "seeds have fewer bits": bug(
+        candidates, codebook.samplers, "random_words", coarse_seeds, num_draws=400
+    ),
     "what falls outside the window falls far": bug(window, Window, "privatize", outside_is_far),
     "a window on one side": bug(lambda: window(PLACE), WindowMixture, "draw", one_sided),
     "the missing are in the middle": bug(

@@ -14,6 +14,7 @@ from privot.audit.statistics import audit
 from privot.core.errors import PrivotError
 from privot.mechanisms.candidates import codebook
 from privot.mechanisms.candidates.codebook import ClosestCandidates, Codebook
+from privot.mechanisms.samplers import skip_taken
 
 FALSE_ALARM = 1e-6
 
@@ -50,7 +51,7 @@ def test_skipping_counts_the_others(taken):
     others = [number for number in range(20) if number not in taken]
     ranks = np.arange(len(others))
     rows = np.broadcast_to(sorted(taken), (len(others), len(taken)))
-    assert codebook.skip_taken(ranks, rows).tolist() == others
+    assert skip_taken(ranks, rows).tolist() == others
 
 
 def ranks(mechanism, x, num_people):

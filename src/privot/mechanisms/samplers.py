@@ -255,7 +255,8 @@ def check_ratio(ratio: float) -> float:
     """Return the ratio of noise to grid as a float; raise PrivotError unless it is in (0, 2^40]."""
     if not 0 < ratio <= MAX_RATIO:
         raise PrivotError(
-            f"noise of {ratio:.4g} steps is not in (0, 2^40]: give a larger epsilon, or a coarser grid"
+            f"the scale of the noise is {ratio:.4g} steps, not in (0, 2^40]: give a larger "
+            "epsilon, or a coarser grid"
         )
     return float(ratio)
 

@@ -256,9 +256,9 @@ def whitening(released: NoisySums, count: int) -> tuple[NDArray[np.float32], flo
     width = released.sums.shape[-1]
     noise = released.stddev / scale * math.sqrt(2 * width)  # spectral norm (Wigner's semicircle)
     eigenvalues, basis = np.linalg.eigh(released.sums[0] / scale)
-    kept = np.maximum(eigenvalues, 0.0) + _FLOOR * noise
-    above = float((np.maximum(eigenvalues - noise, 0.0) / kept).sum())
-    return ((basis / np.sqrt(kept)) @ basis.T).astype(np.float32), max(above, 1.0)
+    floored = np.maximum(eigenvalues, 0.0) + _FLOOR * noise
+    above = float((np.maximum(eigenvalues - noise, 0.0) / floored).sum())
+    return ((basis / np.sqrt(floored)) @ basis.T).astype(np.float32), max(above, 1.0)
 
 
 def descended(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> Floats:
