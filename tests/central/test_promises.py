@@ -35,5 +35,7 @@ def test_what_contradicts_a_promise_is_refused(tmp_path):
     blanks = SliceSettings(neighboring="zero_out")  # ε = 2.2 between any two records, at the same δ
     with pytest.raises(PrivotError, match="zero_out.*use 'replace_one'"):
         fit(PEOPLE, promising(), method=blanks)
+    with pytest.raises(PrivotError, match="zero_out.*use 'replace_one'"):
+        fit_classifier(PEOPLE, promising(), neighboring="zero_out")
     with pytest.raises(PrivotError, match="epsilon is missing"):
         fit(PEOPLE, Schema.from_dict({"columns": COLUMNS}))

@@ -556,9 +556,14 @@ def settings_of(
             "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
             "use method 'slices'"
         )
-    if schema.promise and getattr(settings, "neighboring", "") == "zero_out":
-        raise PrivotError("neighboring 'zero_out' promises less than the schema: use 'replace_one'")
+    require_promised(schema, getattr(settings, "neighboring", "replace_one"))
     return settings
+
+
+def require_promised(schema: Schema, neighboring: str) -> None:
+    """Raise PrivotError for blanks under a schema's promise, which is between any two records."""
+    if schema.promise and neighboring == "zero_out":
+        raise PrivotError("neighboring 'zero_out' promises less than the schema: use 'replace_one'")
 
 
 def kind_of_records(schema: Schema) -> Literal["images", "vectors", "tables", "places"] | None:

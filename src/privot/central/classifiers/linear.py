@@ -53,6 +53,7 @@ from privot.central.fitting import (
     encoded_chunks,
     kind_of_records,
     raw_records,
+    require_promised,
 )
 from privot.central.sums import (
     CHUNK,
@@ -377,6 +378,7 @@ def fit_classifier(
         >>> classifier.predict({"old": [True, False]}).tolist(), str(classifier.guarantee)
         ([True, False], 'ε = 5, δ = 1e-05, replace_one, per person')
     """
+    require_promised(schema, neighboring)
     features = Features.of(schema, label)
     source = raw_records(table, schema)
     budget = budget_of(schema, epsilon, delta, source.num_rows or 0)
