@@ -94,7 +94,7 @@ class FolderStore(Store):
     ) -> None:
         self.folder, self._format, self._log = folder, format, log
         self._path = folder / "reports.db"
-        self._lock, self._stopped, self._serving = threading.RLock(), "", False
+        self._lock, self.stopped, self._serving = threading.RLock(), "", False
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
@@ -221,7 +221,7 @@ class FolderStore(Store):
 
     def close(self) -> None:
         with self._lock:
-            self._stopped = self._stopped or "the store was closed: start the server again"
+            self.stopped = self.stopped or "the store was closed: start the server again"
             self._connection.close()
 
     def erase_log(self) -> None:
@@ -326,11 +326,11 @@ class FolderStore(Store):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
-            self._stopped = (
+            self.stopped = (
                 f"{self._path} may hold bytes of deleted reports, for it cannot be rebuilt ({error}): "
                 "make room on the disk and for temporary files, and start again"
             )
-            raise StoreStopped(self._stopped) from None
+            raise StoreStopped(self.stopped) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -358,8 +358,8 @@ class FolderStore(Store):
                 raise
 
     def _require_open(self) -> None:
-        if self._stopped:
-            raise StoreStopped(self._stopped)
+        if self.stopped:
+            raise StoreStopped(self.stopped)
 
     def _failed(self, error: sqlite3.Error | MemoryError) -> StoreFull | StoreStopped:
         if _code(error) == sqlite3.SQLITE_FULL:
@@ -368,8 +368,8 @@ class FolderStore(Store):
             f"{self.folder} cannot be written ({str(error) or 'no memory'}): repair that, then start "
             "again; nothing that was acknowledged is lost"
         )
-        self._stopped = "the collector's disk or memory failed: send it again later"
-        return StoreStopped(self._stopped)
+        self.stopped = "the collector's disk or memory failed: send it again later"
+        return StoreStopped(self.stopped)
 
     def _not_opened(self, error: sqlite3.Error) -> PrivotError:
         if _code(error) == sqlite3.SQLITE_BUSY:

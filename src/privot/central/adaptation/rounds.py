@@ -345,8 +345,7 @@ class Adaptation:
     def sums(self) -> ClassSums:
         """Return the query of sums by the classes that the current classifier assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
-        non_negative = bool((self.flat >= 0).all())
-        return ClassSums(frozen, self.flat.shape[1], self.norm, non_negative)
+        return ClassSums(frozen, self.flat.shape[1], self.norm, bool((self.flat >= 0).all()))
 
     def products(
         self, sums: ClassSums, source: ClassMoments, target: ClassMoments
