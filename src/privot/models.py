@@ -182,8 +182,7 @@ class Checkpoint:
     def __init__(self, path: str | Path | None, identity: Mapping[str, Any], resume: bool) -> None:
         self.path = None if path is None else Path(path)
         self.resume = resume
-        # With lists for tuples, as `load` reads it.
-        self.identity = json.loads(json.dumps(identity))
+        self.identity = json.loads(json.dumps(identity))  # lists for tuples, as `load` reads it
         self._saved = time.perf_counter()
 
     def of(self, identity: Mapping[str, Any]) -> "Checkpoint":

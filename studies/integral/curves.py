@@ -7,6 +7,8 @@ by
 
 - the clipped ratio and our boosting, from N(0, I), and the clipped ratio from N(0, 1.5² I), a public
   density that covers these targets better;
+- both clipped ratios with 50 draws together (`--draws`) that cost 50 ε: what is judged is the density of
+  one of them;
 - MBDE as published (its ε does not hold: see the module of the baseline), and clipped.
 
 The Bernstein mechanism, for which ε is one **person's** and not everybody's, sees the same records in
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
@@ -51,8 +54,15 @@ from studies.rivals.published_mbde import PublishedSettings, fit_published, on_g
 NUM_RECORDS = 10_000
 WIDE = 1.5
 SETTINGS = ClippedRatioSettings(floor_share=0.35, network=NetworkSettings(hidden=(128, 128)))
-METHODS = ("ratio", "boost", "published", "reference")
+METHODS = ("ratio", "boost", "together", "published", "reference")
+TOGETHER = 50  # draws that share a budget
+_PATHS_OF = 2000  # draws by which the windows of draws together are averaged
 _CELLS = {1: 250, 2: 64}
+
+
+def boost_settings(seed: int) -> BoostSettings:
+    """Boosting with the floor of the clipped ratio."""
+    return BoostSettings(floor_share=SETTINGS.floor_share, seed=seed)
 
 
 def references(dim: int) -> dict[str, Reference]:
@@ -74,19 +84,58 @@ def learned_ratio(target: str, seed: int, name: str) -> Tilt:
     return fit_log_ratio(records, reference, settings.estimator, settings.network, seed)
 
 
+def fit_ratio(target: str, seed: int, name: str, epsilon: float) -> TiltedDensity:
+    """The clipped ratio from a reference of `references`, for one draw of ε."""
+    records = records_of(target, seed)
+    start, ratio = references(records.shape[1])[name], learned_ratio(target, seed, name)
+    return SETTINGS.clipped(SETTINGS.untilted(start, epsilon), ratio, records)
+
+
+def mean_of_draws(density: TiltedDensity, grid: Grid, num_draws: int) -> Array:
+    """The density of one of `num_draws` draws together, in random order: the mean of their windows'.
+
+    Draws are simulated by fresh coins, so that the result has no seed.
+    """
+    used: Counter[tuple[float, float]] = Counter()
+    windows = {}
+    for _ in range(-(-_PATHS_OF // num_draws)):
+        total, left = 0.0, num_draws
+        while left:
+            block = -(-left // 64)
+            window = density.window(num_draws, left, block, total)
+            windows[window.low, window.high] = window
+            used[window.low, window.high] += block
+            total += float(window.accepted_tilt(window.draw(block)).sum())
+            left -= block
+    parts = [
+        share * grid.normalized(windows[limits].log_unnormalized(grid.points))[0]
+        for limits, share in used.items()
+    ]
+    return np.asarray(np.sum(parts, axis=0) / sum(used.values()))
+
+
 def densities(
-    target: str, mixture: Mixture, grid: Grid, epsilon: float, seed: int, chosen: Sequence[str]
+    target: str,
+    mixture: Mixture,
+    grid: Grid,
+    epsilon: float,
+    seed: int,
+    chosen: Sequence[str],
+    num_draws: int = TOGETHER,
 ) -> Iterator[tuple[str, Array]]:
     """(method, its density at the nodes) for the methods chosen."""
     records = records_of(target, seed)
     reference = StandardNormal(mixture.dim)
     if "ratio" in chosen:
-        for name, start in references(mixture.dim).items():
-            ratio = learned_ratio(target, seed, name)
-            fitted = SETTINGS.clipped(SETTINGS.untilted(start, epsilon), ratio, records)
+        for name in references(mixture.dim):
+            fitted = fit_ratio(target, seed, name, epsilon)
             yield name, grid.normalized(fitted.log_unnormalized(grid.points))[0]
+    if "together" in chosen:
+        for name in references(mixture.dim):
+            model = mean_of_draws(fit_ratio(target, seed, name, epsilon), grid, num_draws)
+            yield f"{name}, {num_draws} draws together", model
     if "boost" in chosen:
-        fitted = boost(records, reference, epsilon, BoostSettings(seed=seed))
+        fitted = boost(records, reference, epsilon, boost_settings(seed))
         yield "boost", grid.normalized(fitted.log_unnormalized(grid.points))[0]
     if "published" in chosen:
         for clip in (False, True):
@@ -120,14 +169,14 @@ def published_log_density(
 
 
 def measure(
-    target: str, epsilon: float, seed: int, chosen: Sequence[str]
+    target: str, epsilon: float, seed: int, chosen: Sequence[str], num_draws: int = TOGETHER
 ) -> Iterator[dict[str, Any]]:
     """One row a method."""
     mixture = TARGETS[target](seed)
     grid = mixture.grid()
     truth = mixture.density(grid)
     started = time.perf_counter()
-    for method, model in densities(target, mixture, grid, epsilon, seed, chosen):
+    for method, model in densities(target, mixture, grid, epsilon, seed, chosen, num_draws):
         seconds = round(time.perf_counter() - started, 2)
         named = {"epsilon": epsilon, "seed": seed, "method": method, "seconds": seconds}
         yield row_of(target, grid, truth, model) | named
@@ -160,7 +209,7 @@ def timing(target: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
     reference = StandardNormal(records.shape[1])
     fits: dict[str, Callable[[], TiltedDensity]] = {
         "clipped ratio": lambda: clip_ratio(records, reference, epsilon, SETTINGS),
-        "boost": lambda: boost(records, reference, epsilon, BoostSettings(seed=seed)),
+        "boost": lambda: boost(records, reference, epsilon, boost_settings(seed)),
     }
     for method, fit in fits.items():
         started = time.perf_counter()
@@ -185,6 +234,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--draws", type=int, default=TOGETHER, help="draws together")
     parser.add_argument("--timing", action="store_true", help="seconds of our methods, no more")
     parser.add_argument("-o", "--output", type=Path)
 
@@ -197,6 +247,6 @@ def run(chosen: argparse.Namespace) -> None:
     rows = (
         row
         for epsilon, seed in product(chosen.epsilons, chosen.seeds)
-        for row in measure(chosen.target, epsilon, seed, chosen.methods)
+        for row in measure(chosen.target, epsilon, seed, chosen.methods, chosen.draws)
     )
     gather(rows, chosen.output)

@@ -21,7 +21,6 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 
 from privot.core.errors import PrivotError
-from privot.integral import BoostSettings, boost
 from privot.integral.references import StandardNormal
 from privot.report.panels import (
     DIM,
@@ -38,8 +37,9 @@ from privot.report.panels import (
 from studies.common.densities import Array, Grid
 from studies.common.rows import read_rows, select
 from studies.integral.curves import (
-    SETTINGS,
-    learned_ratio,
+    TOGETHER,
+    fit_ratio,
+    mean_of_draws,
     published_log_density,
     records_of,
 )
@@ -48,14 +48,14 @@ from studies.rivals.bernstein import fit_bernstein
 
 # Method, and whose ε it is.
 METHODS = {
-    "boost": ("MBDE, as it is proven", "ε for any two data sets"),
-    "clipped ratio": ("Clipped ratio", "ε for any two data sets"),
+    "clipped ratio": ("Clipped ratio, one draw", "ε for any two data sets"),
+    "together": ("50 draws together", "50 ε for any two data sets"),
     "Bernstein": ("Bernstein mechanism", "ε for one person, of 10 000"),
     "MBDE, published": ("MBDE, as its code is", "claims ε, and exceeds it"),
 }
 _COLORS = {
-    "boost": "#c0392b",
     "clipped ratio": LEARNED,
+    "together": "#c0392b",
     "Bernstein": PRIVATE,
     "MBDE, published": "#e3a199",
 }
@@ -70,14 +70,12 @@ def densities(
 ) -> Iterator[tuple[tuple[str, float], Array]]:
     """(Method, ε) and the density at the nodes of the target's grid."""
     mixture, records = TARGETS[target](seed), records_of(target, seed)
-    grid, reference = mixture.grid(), StandardNormal(mixture.dim)
-    ratio = learned_ratio(target, seed, "clipped ratio")
+    grid = mixture.grid()
     for epsilon in epsilons:
-        boosted = boost(records, reference, epsilon, BoostSettings(seed=seed))
-        yield ("boost", epsilon), grid.normalized(boosted.log_unnormalized(grid.points))[0]
-        clipped = SETTINGS.clipped(SETTINGS.untilted(reference, epsilon), ratio, records)
+        clipped = fit_ratio(target, seed, "clipped ratio", epsilon)
         logs = clipped.log_unnormalized(grid.points)
         yield ("clipped ratio", epsilon), grid.normalized(logs)[0]
+        yield ("together", epsilon), mean_of_draws(clipped, grid, TOGETHER)
         degree, bandwidth, positivity = best_settings(rows, target, epsilon)
         released = fit_bernstein(
             records,

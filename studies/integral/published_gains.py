@@ -1,16 +1,33 @@
-r"""Bounds of the paper on what boosting gains: of KL in rounds, and of the mass of a mode.
+r"""What boosting as the paper has it is proven to gain: of KL in rounds, and of the mass of a mode.
 
-Terms are those of `privot.integral.tilts`, whose bound by a round's edges is never below these: a
-classifier $|c| ≤ β = \log 2$, its coefficient θ, its edges $γ_P, γ_Q$, and $U$, beyond which no model
-gains.
+**All bounds here are derived anew**: the text at hand has lost its formulas, so that constants may
+differ from the printed ones. They speak of boosting whose normalizer is not known,
+$|\sum_t θ_t c_t| ≤ ε/4$. A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and
+changes the density $q$ of a law $Q$ to $q' ∝ q\,e^{θc}$. Its **edges** measure how well $c$
+distinguishes the data's law $P$ from $Q$,
 
-**A round** (`published_gain`, equations 8 and 9). For $θ ≤ 1$ the gain is at least $θΛ$,
+$$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
+
+**The best bound by edges** (`gain`). For all θ and all edges,
+
+$$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
+   ≥ θβγ_P − \log(\cosh θβ − γ_Q \sinh θβ) , $$
+
+since $e^{θc}$ is convex in $c$, and so at most its chord $\cosh θβ + (c/β) \sinh θβ$. Equality holds if
+$c$ takes only the values ±β, so no better bound depends only on the edges. All rounds together gain at
+least the sum (`total_gain`). Edges are relative to $\log 2$, not to the largest $|c|$ of a classifier.
+
+**Limit of the gain** (`gain_limit`, equation 10). If $\log q/q_0 ≤ U$ everywhere, then the gain $Δ = E_P
+\log q/q_0$ of every method is at most U: $U = ε/2$ for the paper's boosting, and $(1 − b_s)\,ε$ for a
+known normalizer, with $b_s$ the share of the floor.
+
+**A round in the paper** (`published_gain`, equations 8 and 9). For $θ ≤ 1$ the gain is at least $θΛ$,
 
 $$ Λ = \begin{cases} βγ_P + Γ(γ_Q) & γ_Q ≥ 1/3 \quad \text{(high boosting regime)} \\
    β(γ_P + γ_Q − θβ/2) & \text{otherwise} \end{cases} \qquad Γ(z) = \log \frac{4}{5 − 3z} . $$
 
 The first is the chord at θ = 1 and Jensen's inequality, $E_Q e^{θc} ≤ (E_Q e^c)^θ$; the second is
-Hoeffding's. Neither is above `privot.integral.tilts.gain`: they hold for the classifier that attains
+Hoeffding's. Neither is above `gain`: they hold for the classifier that attains
 it. Two conditions matter. **θ ≤ 1**: beyond, Jensen's inequality turns round, and the first is false;
 the coefficients that spend ε in full pass 1 from ε near 6 on with three rounds, where that bound still
 holds. **Edges are relative to log 2**, not to the largest $|c|$ that a classifier happens to have: with
@@ -38,8 +55,7 @@ $$ P(B) ≥ \frac{ε − 4β \sum_t θ_t \, g + 2 K_0}{ε + 2α} . $$
 
 References:
     Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
-    guarantees* (2018/2020), Theorems 4 to 6. The text at hand has lost its formulas: they are derived
-    anew here, and constants may differ from the printed ones. Hoeffding, *Probability inequalities for
+    guarantees* (2018/2020), Definition 1, Theorems 4 to 6. Hoeffding, *Probability inequalities for
     sums of bounded random variables* (1963).
 """
 
@@ -47,12 +63,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from privot.core.errors import PrivotError
-from privot.integral.tilts import BOUND, Edges
+from privot.integral.density import TiltedDensity
+from privot.integral.tilts import BOUND
 from privot.privacy.rounding import require_epsilon
 
 HIGH_REGIME = 1 / 3  # of γ_Q
+
+
+@dataclass(frozen=True, repr=False)
+class Edges:
+    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1], or refused; **not private**."""
+
+    gamma_p: float
+    gamma_q: float
+
+    def __post_init__(self) -> None:
+        for name in ("gamma_p", "gamma_q"):
+            if not -1 <= getattr(self, name) <= 1:
+                raise PrivotError(f"{name} is not in [-1, 1]: divide the mean of c by log 2")
+
+
+def paper_coefficients(
+    epsilon: float, rounds: int, kind: Literal["exact", "published"] = "exact"
+) -> tuple[float, ...]:
+    """Return θ_1 … θ_T of boosting without a normalizer: as published, or scaled to spend all of ε.
+
+    Examples:
+        >>> round(sum(paper_coefficients(10.0, 3)) * 4 * BOUND, 12)
+        10.0
+        >>> round(sum(paper_coefficients(10.0, 3, "published")) * 4 * BOUND, 2)
+        5.2
+    """
+    published = [(epsilon / (epsilon + 4 * BOUND)) ** t for t in range(1, rounds + 1)]
+    if kind == "published":
+        return tuple(published)
+    return tuple(theta * (epsilon / (4 * BOUND)) / sum(published) for theta in published)
+
+
+def gain(theta: float, edges: Edges) -> float:
+    """Return a lower bound, in nats, on the decrease of KL(P‖·) in a round with coefficient θ in (0, ∞).
+
+    Examples:
+        >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
+        0.693
+    """
+    if not 0 < theta < math.inf:
+        raise PrivotError(f"theta {theta} is not in (0, inf), where the bound holds: change it")
+    # cosh x − γ_Q sinh x as a mean of e^x and e^−x, with x = θβ.
+    x, weight = theta * BOUND, (1 - edges.gamma_q) / 2
+    return x * edges.gamma_p - math.log(weight * math.exp(x) + (1 - weight) * math.exp(-x))
+
+
+def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
+    """Return a lower bound, in nats, on the gain of all rounds together: the sum of `gain`."""
+    return sum(gain(theta, edge) for theta, edge in zip(thetas, edges, strict=True))
+
+
+def gain_limit(density: TiltedDensity) -> float:
+    """Return the public limit U ≥ log q/q₀ of any gain, in nats (equation 10)."""
+    return density.high - density.log_normalizer_limits[0]
 
 
 def is_high(edges: Edges) -> bool:
@@ -61,7 +134,7 @@ def is_high(edges: Edges) -> bool:
 
 
 def published_gain(theta: float, edges: Edges) -> float:
-    """Return θΛ of equation 9: never above `privot.integral.tilts.gain`.
+    """Return θΛ of equation 9: never above `gain`.
 
     Raises:
         PrivotError: if θ is not in (0, 1], where it holds.

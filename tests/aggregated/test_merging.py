@@ -125,7 +125,7 @@ def test_what_does_not_add_up_is_refused():
     ours = count(table(200), of_curators())
     with pytest.raises(PrivotError, match="of two rules"):
         first.merge(ours)
-    with pytest.raises(PrivotError, match="has 0 reports"):
+    with pytest.raises(PrivotError, match="0 reports are fewer"):
         SumRelease(first.rule, {}, first.sums)
     with pytest.raises(PrivotError, match="sums must be 3,403"):
         SumRelease(first.rule, {"a": 200}, first.sums[:-1])
@@ -143,7 +143,7 @@ def test_records_are_released_once_by_a_ledger_and_a_second_time_is_noticed(tmp_
 
 
 def test_what_one_curator_cannot_release_is_refused():
-    with pytest.raises(PrivotError, match="has 199 records, and the promise is of 200"):
+    with pytest.raises(PrivotError, match="199 records are fewer than the promise.s 200"):
         count(table(199), of_curators())
     with pytest.raises(PrivotError, match="where = 'central'"):
         count(table(200), schema())

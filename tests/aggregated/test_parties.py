@@ -158,6 +158,16 @@ def test_a_second_key_for_an_encoder_is_refused(tmp_path):
         Server.create(tmp_path / "leader", rule, "leader", bytes(range(16)))
 
 
+def test_servers_with_two_keys_verify_nothing(tmp_path):
+    rule = proving()
+    keys = {"leader": bytes(16), "helper": bytes(range(16))}
+    both = [Server.create(tmp_path / role, rule, role, key) for role, key in keys.items()]
+    for each, shares in zip(both, zip(*rule.encode_table(few(50)))):
+        assert each.accept(*shares) == 50
+    for each, other in (both, both[::-1]):
+        assert each.verify(other.prepare()) == 0 == len(each.ids())
+
+
 def test_a_server_that_declares_people_invalid_opens_no_fewer_and_no_one_twice(tmp_path):
     rule = proving()
     leader, helper = provers(tmp_path, rule, few(70))
@@ -167,7 +177,7 @@ def test_a_server_that_declares_people_invalid_opens_no_fewer_and_no_one_twice(t
         sent[head + row * size + 20] ^= 1
     (tmp_path / "spoiled.bin").write_bytes(sent)
     assert leader.verify(tmp_path / "spoiled.bin") == 49
-    with pytest.raises(PrivotError, match="has 49 reports, and the promise is of 50"):
+    with pytest.raises(PrivotError, match="49 reports are fewer than the promise.s 50"):
         leader.release(leader.ids())
     assert leader.verify(helper.prepare()) == 70
     ids = sorted(leader.ids())

@@ -123,10 +123,10 @@ def test_a_liar_moves_any_count_by_any_amount_and_nobodys_privacy(tmp_path, monk
 
 def test_fewer_than_the_promises_people_are_not_opened(tmp_path):
     leader, _ = servers(tmp_path, encoder(), table(250))
-    with pytest.raises(PrivotError, match="has 199 reports, and the promise is of 200"):
+    with pytest.raises(PrivotError, match="199 reports are fewer than the promise.s 200"):
         leader.release(sorted(leader.ids())[:199])
     twice = sorted(leader.ids())[:150] * 2
-    with pytest.raises(PrivotError, match="has 150 reports"):
+    with pytest.raises(PrivotError, match="150 reports are fewer"):
         leader.release(twice)
     assert len(leader.ids()) == 250
     assert not [*leader.folder.glob("sum-*")]
@@ -257,6 +257,18 @@ def test_a_folder_that_was_restored_is_refused(tmp_path):
             again.release(batch)
     assert len(again.ids()) == 250
     assert not [*leader.folder.glob("sum-*")]
+
+
+def test_an_older_folder_after_no_batch_lacks_what_came_since(tmp_path):
+    """What the page says is lost: the ledger counts reports when they are opened, not when they come."""
+    leader, _ = servers(tmp_path, rule := encoder(), table(250))
+    shutil.copytree(leader.folder, tmp_path / "copy")
+    assert leader.accept(*(share for share, _ in rule.encode_table(table(5)))) == 5
+    older = Server(tmp_path / "copy")
+    assert len(older.ids()) == 250
+    older.release(older.ids())
+    with pytest.raises(PrivotError, match="rolled back or copied"):
+        leader.release(leader.ids())  # so none of the 250 is opened twice
 
 
 def test_an_older_copy_that_is_adopted_opens_a_batch_again(tmp_path, monkeypatch):

@@ -151,7 +151,7 @@ def test_the_noise_is_the_least_that_one_server_needs():
 def test_fewer_people_have_no_guarantee():
     rule = encoder()
     assert rule.guarantee(300).people == 300
-    with pytest.raises(PrivotError, match="has 199 reports, and the promise is of 200 or more"):
+    with pytest.raises(PrivotError, match="199 reports are fewer than the promise.s 200"):
         rule.guarantee(199)
 
 

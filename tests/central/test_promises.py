@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.central import fit
+from privot.central import SliceSettings, fit
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 
@@ -32,5 +32,8 @@ def test_what_contradicts_a_promise_is_refused(tmp_path):
     assert not [*tmp_path.iterdir()]
     with pytest.raises(PrivotError, match="where is 'shuffled'"):
         fit(PEOPLE, promising(where="shuffled"))
+    blanks = SliceSettings(neighboring="zero_out")  # ε = 2.2 between any two records, at the same δ
+    with pytest.raises(PrivotError, match="zero_out.*use 'replace_one'"):
+        fit(PEOPLE, promising(), method=blanks)
     with pytest.raises(PrivotError, match="epsilon is missing"):
         fit(PEOPLE, Schema.from_dict({"columns": COLUMNS}))

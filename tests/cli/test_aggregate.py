@@ -84,7 +84,7 @@ def test_what_cannot_be_is_refused(whole, tmp_path):
     assert "has had a leader of this encoder" in refused(whole, again)
     (whole / "few.txt").write_text("\n".join((whole / "leader/ids.txt").read_text().split()[:9]))
     few = refused(whole, "aggregate leader --release few.txt --release few.txt -o few.json")
-    assert "batch has 9 reports, and the promise is of 300" in few
+    assert "9 reports are fewer than the promise's 300" in few
     assert not (whole / "few.json").exists()
     assert "cannot be read" in refused(whole, "aggregate leader --release none.txt -o few.json")
     for given, found in (("leader.json", 0), ("leader/ids.txt", 1)):

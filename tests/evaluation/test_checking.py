@@ -13,9 +13,10 @@ from privot.evaluation.checking import Check
 from privot.evaluation.estimates import CodeReports
 from privot.evaluation.rehearsal import contradicted_by, residuals
 from privot.evaluation.target_check import KNOWN, CrossFit, Scores, report_moments
-from privot.local.classes.mixture import LatentClasses, Places
-from privot.local.releases import LineCells, Releases
+from privot.local.classes.mixture import LatentClasses
+from privot.local.releases import Places, Releases
 from privot.report import write_check_report
+from privot.schema.sampling import LineCells
 
 SCHEMA = Schema.from_toml("""
 [columns.color]

@@ -37,7 +37,7 @@ def test_questions_of_several_releases():
     assert told == [(1, 0, 2), (0, 1, 2), (1, 1, 4)]
     assert reports.about(1) == [(0,), (2,)]
     assert reports.about(0, 1) == [(1, 2)]
-    assert [asked.codes.tolist() for asked in reports.questions[::2]] == [
+    assert [asked.law.argmax(axis=0).tolist() for asked in reports.questions[::2]] == [
         [0, 0, 1, 1],
         [0, 1, 2, 3],
     ]

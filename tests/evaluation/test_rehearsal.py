@@ -94,9 +94,9 @@ def test_codes_are_sums_of_atoms():
     rng = np.random.default_rng(0)
     law = LatentClasses(np.array([0.3, 0.7]), tuple(rng.dirichlet(np.ones(k), 2).T for k in (3, 4)))
     column = SCHEMA.coded["c"]
-    coarse = Question(1, 0, np.array([0, 0, 1, 1]), column.alphabet, column)
+    coarse = Question(1, 0, np.eye(2).repeat(2, axis=1), column.alphabet, column)
     column = SCHEMA.coded["a"]
-    fine = Question(0, 0, np.arange(3), column.alphabet, column)
+    fine = Question(0, 0, np.eye(3), column.alphabet, column)
     expected = law.marginal((0, 1)).reshape(3, 2, 2).sum(axis=2)
     assert np.allclose(cell_shares(law, fine, coarse), expected.ravel())
     assert np.allclose(cell_shares(law, coarse, fine), expected.T.ravel())

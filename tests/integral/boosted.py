@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.stats import norm
 
-from privot.integral.methods import coefficients
-from privot.integral.tilts import BOUND, Edges
+from privot.integral.tilts import BOUND
+from studies.integral.published_gains import Edges, paper_coefficients
 
 X = np.linspace(-8, 8, 16_001)
 CELL = X[1] - X[0]
@@ -36,7 +36,7 @@ def good(q, steep=1.0):
 
 
 def rounds_of(epsilon, kind, steep=1.0, rounds=3):
-    thetas, q, edges = coefficients(epsilon, rounds, kind), Q0, []
+    thetas, q, edges = paper_coefficients(epsilon, rounds, kind), Q0, []
     for theta in thetas:
         c = good(q, steep)
         edges.append(edges_of(q, c))

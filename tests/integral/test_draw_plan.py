@@ -39,7 +39,10 @@ def test_one_of_both_prices_is_given(given):
 
 def test_a_price_that_buys_nothing_is_said():
     with pytest.warns(UserWarning, match="declare fewer draws"):
-        warn_of_small_epsilon(0.1)
+        warn_of_small_epsilon(0.1, 1)
+    with pytest.warns(UserWarning, match="at most 4.48% of the draws"):
+        warn_of_small_epsilon(0.004, 1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_small_epsilon(0.3)
+        warn_of_small_epsilon(0.3, 1)
+        warn_of_small_epsilon(0.1, 50)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from privot.local.classes.curves import NUM_BUMPS, Curve, Pieces
-from privot.local.releases import LineCells
+from privot.schema.sampling import LineCells
 
 
 def test_pieces_make_up_the_marginal_and_are_local():

@@ -10,7 +10,9 @@ from privot.local.classes.curves import (
     curves_of_numbers,
     pieces_of_columns,
 )
-from privot.local.releases import Atoms, Coding, LineCells
+from privot.local.releases import Atoms, Coding
+from privot.schema.columns.alphabet import Categories
+from privot.schema.sampling import LineCells
 from simulated_reports import joint_group
 
 LAST = 64
@@ -18,19 +20,23 @@ ALPHABETS = [np.arange(LAST) // 8, np.minimum((np.arange(LAST) + 3) // 7, 8), np
 SEX = np.arange(2)
 
 
+def coding(codes):
+    return Coding(codes, Categories(tuple(map(str, np.unique(codes)))))
+
+
 def atoms_of_columns():
-    number = tuple(Coding(codes, int(codes.max()) + 1) for codes in ALPHABETS)
+    number = tuple(map(coding, ALPHABETS))
     cells = LineCells(np.arange(LAST) * 1.0, np.arange(LAST) + 1.0, integer=True)
-    return [Atoms((number,), ALPHABETS[0], cells), Atoms(((Coding(SEX, 2),),), SEX)]
+    return [Atoms((number,), ALPHABETS[0], cells), Atoms(((coding(SEX),),), SEX)]
 
 
 def reports(law, count, seed=0):
     rng = np.random.default_rng(seed)
     atoms = atoms_of_columns()
     queries = [
-        Query.of_codes(column, codes, size)
+        Query.of_codes(column, codes, alphabet.size)
         for column, each in enumerate(atoms)
-        for codes, size in each.codings[0]
+        for codes, alphabet in each.codings[0]
     ]
     value = rng.choice(LAST, count, p=law)
     sex = rng.integers(0, 2, count)

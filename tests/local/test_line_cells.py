@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from laws.density import two_lines
-from privot.local.releases import LineCells
+from privot.schema.sampling import LineCells
 
 
 @pytest.fixture

@@ -44,6 +44,17 @@ def test_the_excess_is_on_the_roundest_number(name):
     assert (drawn[:50] != meant).all()
 
 
+def test_a_declared_spike_gets_no_mass_point():
+    """40 is an atom of its own, so a peak of the interval around it is of other numbers."""
+    spiked = {"kind": "numeric", "bounds": [1, 99], "integer": True, "spikes": [40]}
+    column = Schema.from_dict({"columns": {"hours": spiked}}).coded["hours"]
+    atoms = Atoms.of("hours", [ReportedColumn(column, True)])
+    around = np.flatnonzero((atoms.cells.low <= 40) & (atoms.cells.high > 40))[:1]
+    curve = Curve(np.full(len(atoms.codes), 1 / len(atoms.codes)), around, np.ones(1))
+    places, law = place_mass_points(column, atoms, Pieces.bumps(curve, atoms.cells))
+    assert len(places.codes) == len(law) == len(atoms.codes)
+
+
 def test_numbers_that_are_not_counted_have_none():
     column = Schema.from_dict({"columns": {"x": {"kind": "numeric", "bounds": [0, 1]}}}).coded["x"]
     atoms = Atoms.of("x", [ReportedColumn(column, True)])

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from privot import Randomizer, Schema
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
-from privot.local.releases import Atoms, ReportedColumn
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.releases import Atoms, Places, ReportedColumn
 
 SCHEMA = Schema.from_toml("""
 [columns.price]

@@ -33,7 +33,7 @@ def test_the_commands_do_what_it_says(tmp_path):
     assert printed[3][2] == refused
     rows = (tmp_path / "draws.csv").read_text().splitlines()
     assert rows[0].strip('"') == "age"
-    assert len(rows) == 11
+    assert len(rows) == 41
 
 
 def test_links_lead_somewhere():

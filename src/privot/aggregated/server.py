@@ -23,8 +23,8 @@ another set, looks like noise to the analyst. **Both servers together** can read
 guarantee by itself. Whoever reports under two ids spends two budgets. In one transaction, a batch's
 noised sum is stored and its shares are deleted. If the process is killed, there is the state before,
 from which nothing was published, or the noised sum, which is published later unchanged. Before its file
-is written, its reports are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses a
-folder restored from a copy. While it has its state folder, an account creates one leader and one helper
+is written, its reports are counted in the ledger, whose witness (`privot.privacy.ledger`) refuses
+older copies of the folder. While it has its state folder, an account creates one leader and one helper
 of an encoder: a second could sum the same shares again, or prepare them with a second key, by which the
 other server could read records.
 

@@ -186,8 +186,8 @@ class SumRule(Summarized):
                 ("records", "released") if self.where == "central" else ("reports", "opened")
             )
             raise PrivotError(
-                f"the batch has {count:,} {people}, and the promise is of {self.people:,} or more: wait "
-                f"for more; fewer are not {end}"
+                f"{count:,} {people} are fewer than the promise's {self.people:,}: wait for more; fewer "
+                f"are not {end}"
             )
         delta, unit = self.promise.delta, self.schema.unit
         epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)

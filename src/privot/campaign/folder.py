@@ -1,7 +1,5 @@
 """Folder of a campaign: creation and reading of its files, which `privot.campaign` lists."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

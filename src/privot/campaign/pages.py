@@ -5,8 +5,6 @@ element. Its `Content-Security-Policy` names the origins of these addresses. Bot
 folder is created; the other files are copies.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@
 who took part, which is public (post-processing).
 """
 
-from __future__ import annotations
-
 import json
 from shlex import quote
 from typing import Any

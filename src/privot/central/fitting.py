@@ -436,7 +436,7 @@ def fit(
         progress: Callback after every step.
 
     Raises:
-        PrivotError: if the records or settings cannot be used, records are fewer than promised, the
+        PrivotError: if the records or settings cannot be used or do not keep the schema's promise, the
             ledger has another plan, or the run to be resumed is finished.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
 
@@ -535,7 +535,7 @@ def settings_of(
     """Return the settings of a method: those given, or the defaults of the named or default method.
 
     Raises:
-        PrivotError: for an unknown name, or sums of a schema that they cannot learn.
+        PrivotError: for an unknown name, sums that cannot learn a schema, or less than it promises.
     """
     kind = kind_of_records(schema)
     if not isinstance(method, str | None):
@@ -551,6 +551,8 @@ def settings_of(
             "vectors in boxes with at most one column of codes, or columns with codes or numbers alone; "
             "use method 'slices'"
         )
+    if schema.promise and getattr(settings, "neighboring", "") == "zero_out":
+        raise PrivotError("neighboring 'zero_out' promises less than the schema: use 'replace_one'")
     return settings
 
 

@@ -46,16 +46,7 @@ from privot.central.mixtures import LabeledLaw, tensors_of
 from privot.central.records import FeatureMap, FeatureRecords, records_of
 from privot.central.slices import SlicePlan, Slices, SlicingMechanism
 from privot.central.sums import Budget, Chunks
-from privot.core.errors import (
-    MOST_BATCH,
-    MOST_COORDINATES,
-    MOST_PEOPLE,
-    MOST_PROJECTIONS,
-    MOST_STEPS,
-    PrivotError,
-    require_choice,
-    require_count,
-)
+from privot.core import errors
 from privot.models import NO_CHECKPOINT, Checkpoint, History
 from privot.privacy.ledger import BudgetExhausted, Ledger
 from privot.privacy.slice_accounting import Method, SlicedAccounting
@@ -121,13 +112,13 @@ class SliceSettings(NetworkSettings):
     architecture: Architecture = "mlp"
 
     maxima: ClassVar[dict[str, int]] = {
-        "steps": MOST_STEPS,
-        "batch_size": MOST_PEOPLE,
-        "num_projections": MOST_PROJECTIONS,
+        "steps": errors.MOST_STEPS,
+        "batch_size": errors.MOST_PEOPLE,
+        "num_projections": errors.MOST_PROJECTIONS,
         "q": 2,
-        "optimizer_steps": MOST_STEPS,
-        "generated": MOST_BATCH,
-        "latent_dim": MOST_COORDINATES,
+        "optimizer_steps": errors.MOST_STEPS,
+        "generated": errors.MOST_BATCH,
+        "latent_dim": errors.MOST_COORDINATES,
     }
 
     def __post_init__(self) -> None:
@@ -135,10 +126,10 @@ class SliceSettings(NetworkSettings):
         _ = self.training  # refuses invalid settings before any budget is spent
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal:
-                require_choice(name, getattr(self, name), get_args(hint))
-        require_count("generated", self.generated, MOST_BATCH, least=2)
+                errors.require_choice(name, getattr(self, name), get_args(hint))
+        errors.require_count("generated", self.generated, errors.MOST_BATCH, least=2)
         if self.loss == "entropic" and self.release != "once":
-            raise PrivotError(
+            raise errors.PrivotError(
                 "loss 'entropic' needs release='once': its plans are drawn from one release again "
                 "and again"
             )
@@ -208,7 +199,7 @@ class SliceFit(CentralFit):
         settings, ((values, labels),) = self.settings, chunks()  # a single chunk
         state = state.of({"settings": asdict(settings), "records": self.records.to_dict()})
         if settings.release == "once" and state.resume:
-            raise PrivotError(
+            raise errors.PrivotError(
                 "release 'once' has its slices in memory and cannot be resumed: start a new run, which "
                 "spends another budget"
             )
@@ -258,7 +249,7 @@ class LearnedModules(nn.Module):
     def check(self, ledger: Ledger[SlicePlan]) -> None:
         """Refuse a ledger that has counted fewer releases than the checkpoint."""
         if int(self.spent) > ledger.spent:
-            raise PrivotError(
+            raise errors.PrivotError(
                 f"ledger {ledger.path} is behind its checkpoint, which was learned from "
                 f"{int(self.spent):,} releases: {ledger.spent:,} are counted; restore the newest ledger"
             )
@@ -351,7 +342,7 @@ def smoothed_sliced_loss(
         tensor(4.)
     """
     if q not in (1, 2):
-        raise PrivotError(f"q is {q}: give 1 or 2")
+        raise errors.PrivotError(f"q is {q}: give 1 or 2")
     noise = torch.randn(generated.shape, generator=rng, dtype=generated.dtype)
     noisy = generated + stddev * noise
     if len(private) != len(generated):

@@ -42,9 +42,9 @@ from privot.central.sums import (
     Records,
     SumPlan,
 )
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import read_condition
-from privot.local.releases import Atoms, ReportedColumn
+from privot.local.releases import Atoms, Places, ReportedColumn
 from privot.schema import Schema
 
 _STEPS, _RATE = 2000, 0.05  # of Adam

@@ -13,8 +13,6 @@ check` print on standard output what they found, and nothing is printed if the o
 This module imports hardly anything, so that Ctrl-C during the import of commands prints one line, too.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from typer import Argument, Option
 
+from privot import privacy
 from privot.cli.console import note
 from privot.core.errors import PrivotError, require_choice
-from privot.privacy import (
-    calibrate_gaussian,
-    calibrate_gaussian_zhao,
-    calibrate_laplace,
-    calibrate_randomized_response,
-    gaussian_epsilon,
-    laplace_epsilon,
-    randomized_response_epsilon,
-)
 from privot.privacy.rounding import at_least, at_most, check_delta, exactly
 
 if TYPE_CHECKING:
@@ -131,8 +123,8 @@ class _Answer:
 
 
 def _laplace(sensitivity: float, epsilon: float | None, scale: float | None) -> _Answer:
-    noise_for = partial(calibrate_laplace, sensitivity)
-    epsilon_of = partial(laplace_epsilon, sensitivity=sensitivity)
+    noise_for = partial(privacy.calibrate_laplace, sensitivity)
+    epsilon_of = partial(privacy.laplace_epsilon, sensitivity=sensitivity)
     solved = _solve(epsilon, "--scale", scale, noise_for, epsilon_of)
     stddev = solved.value * 2**0.5
     stddev_text = at_most(stddev, 6) if solved.from_epsilon else at_least(stddev, 6)
@@ -144,13 +136,13 @@ def _gaussian(
     sensitivity: float, delta: float, epsilon: float | None, stddev: float | None
 ) -> _Answer:
     check_delta(delta)
-    noise_for = partial(calibrate_gaussian, sensitivity, delta=delta)
-    epsilon_of = partial(gaussian_epsilon, sensitivity=sensitivity, delta=delta)
+    noise_for = partial(privacy.calibrate_gaussian, sensitivity, delta=delta)
+    epsilon_of = partial(privacy.gaussian_epsilon, sensitivity=sensitivity, delta=delta)
     solved = _solve(epsilon, "--stddev", stddev, noise_for, epsilon_of)
     subject = f"Gaussian noise of standard deviation {solved.value_text} on every coordinate"
     if solved.epsilon <= 0:  # where the closed form is not defined
         return _Answer(solved, subject, {"stddev_closed_form": None})
-    closed_form = calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
+    closed_form = privacy.calibrate_gaussian_zhao(sensitivity, solved.epsilon, delta)
     excess = closed_form / solved.value - 1
     line = (
         f"The closed form of Zhao et al. (2019) asks for {at_most(closed_form, 6)} for the same "
@@ -160,8 +152,8 @@ def _gaussian(
 
 
 def _randomized_response(categories: int, epsilon: float | None, keep: float | None) -> _Answer:
-    keep_for = partial(calibrate_randomized_response, categories)
-    epsilon_of = partial(randomized_response_epsilon, num_categories=categories)
+    keep_for = partial(privacy.calibrate_randomized_response, categories)
+    epsilon_of = partial(privacy.randomized_response_epsilon, num_categories=categories)
     solved = _solve(epsilon, "--keep", keep, keep_for, epsilon_of)
     # A larger probability of the truth is less noise, so it is rounded down.
     probability = at_least(solved.value, 6) if solved.from_epsilon else exactly(solved.value)

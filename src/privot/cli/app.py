@@ -4,8 +4,6 @@ A command imports the modules that it needs when it runs. So `privot --help` is 
 do not need PyTorch work without it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import typer

@@ -239,7 +239,7 @@ def up(
 ) -> None:
     """Run a campaign on this machine: its servers, its page, and the numbers of its dashboard.
 
-    All listen on 127.0.0.1, and Ctrl-C stops all. A server is a process with the same command as its
+    All listen on 127.0.0.1, and Ctrl-C stops all. Each server is a process that runs the command of its
     container in CAMPAIGN/compose.yaml, and is started again if it ends. Reports are in CAMPAIGN/store.
     If a port differs from that in the page, the page is served with this port; its file is unchanged.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ from privot.core.files import claim_file, claim_folder, require_place
 from privot.privacy.rounding import at_most
 
 if TYPE_CHECKING:
-    from privot.integral import IntegralModel
     from privot.tables.csv_records import RecordForm
 
 SUMS_PANEL = "Options of --method sums"
@@ -237,7 +237,7 @@ def fit_integral(
     draws: int = Option(help="Number of draws that will ever be published."),
     output: Path = Option(Path("secret"), "-o", "--output", help="The secret folder."),
     epsilon: float | None = Option(None, help="ε of ALL draws together; each costs epsilon/draws."),
-    epsilon_per_draw: float | None = Option(None, help="ε of each draw, instead of --epsilon."),
+    epsilon_per_draw: float | None = Option(None, help="Price of each draw, instead of --epsilon."),
     method: str = Option("clip", help="clip (a clipped ratio) or boost."),
     estimator: str = Option("auto", help="Learner of the ratio: auto, spline, mlp or trees."),
     seed: int = Option(0, help="Seed of weights and batches; never of a draw."),
@@ -264,8 +264,9 @@ def fit_integral(
     else:
         settings = BoostSettings(classifier="trees" if estimator == "trees" else "mlp", seed=seed)
     declared = privot.Schema.load(schema)
+    records = privot.read_table(people, declared, record_form(separator, ignore))
     model = fit_model(
-        privot.read_table(people, declared, record_form(separator, ignore)),
+        records,
         declared,
         draws=draws,
         epsilon=epsilon,
@@ -274,23 +275,14 @@ def fit_integral(
     )
     model.save(output)
     draw_epsilon = at_most(model.density.epsilon)
-    print(f"{output}: {draws:,} draws of ε = {draw_epsilon} each, together {model.guarantee}")
+    print(f"{output}: {draws:,} draws at ε = {draw_epsilon} each, together {model.guarantee}")
     note("keep this folder secret: the density, its weights and plots of it are not private")
-    if model.edges:
-        _note_proven_gain(model)
-
-
-def _note_proven_gain(model: IntegralModel) -> None:
-    """Print the edges and the proven gain of boosting on standard error, for the curator alone."""
-    from privot.integral.tilts import gain_limit
-
-    rounds = [f"{edge.gamma_p:.2f} / {edge.gamma_q:.2f}" for edge in model.edges]
-    note(
-        f"confidential, as they are functions of the raw records: edges γ_P / γ_Q of the "
-        f"rounds {', '.join(rounds)}; so records are at least {model.proven_gain:.3f} nats likelier "
-        f"than under the reference, in the mean (a limit for any records: "
-        f"{gain_limit(model.density):.3f})"
-    )
+    if method == "boost":
+        note(
+            "confidential, as it is a function of the raw records: they are at least "
+            f"{model.gain(records):.3f} nats likelier than under the reference, in the mean (a limit "
+            f"for any records: {-math.log(model.density.acceptance_floor):.3f})"
+        )
 
 
 def sample_integral(

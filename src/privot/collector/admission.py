@@ -46,15 +46,8 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from privot.core import files
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    flush_folder,
-    holding_state,
-    open_locked,
-    read_text,
-    write_file,
-    write_json,
-)
 from privot.waves import Panel
 
 
@@ -96,7 +89,7 @@ def tokens(path: Path) -> Admission:
     Raises:
         PrivotError: if the file has no token, or a token so short that it could be guessed.
     """
-    lines = [line.strip() for line in read_text(path, "--token-file").splitlines()]
+    lines = [line.strip() for line in files.read_text(path, "--token-file").splitlines()]
     accepted = [line.encode() for line in lines if line and not line.startswith("#")]
     if not accepted or min(map(len, accepted)) < _MIN_TOKEN_LENGTH:
         raise PrivotError(
@@ -252,7 +245,7 @@ class UsedTickets:
         self._handle = -1  # file descriptor, once `forget` has opened the file
         self.seen: dict[bytes, TicketUses] = {}
         busy = f"{path.parent} is served by another process: stop that one, or name another folder"
-        self._lock = open_locked(path.with_name(path.name + ".lock"), busy=busy)
+        self._lock = files.open_locked(path.with_name(path.name + ".lock"), busy=busy)
         data = path.read_bytes() if path.exists() else b""
         size = _HEAD.size + _CRC_BYTES
         for start in range(0, len(data), size):
@@ -295,8 +288,8 @@ class UsedTickets:
             del self.seen[nonce]
         entries = [_entry(_NO_NONCE, latest)]
         entries += [_entry(nonce, uses.until) * uses.number for nonce, uses in self.seen.items()]
-        write_file(self._path, b"".join(entries), secret=True)
-        flush_folder(self._path.parent)
+        files.write_file(self._path, b"".join(entries), secret=True)
+        files.flush_folder(self._path.parent)
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -379,7 +372,7 @@ class WaveTickets:
 
     def _wave_key(self, wave: int) -> bytes:
         """Return the key of a wave, whose first request draws it and overwrites the last one."""
-        with holding_state():
+        with files.holding_state():
             try:
                 stored = json.loads(self.path.read_text(encoding="utf-8"))
                 last, key = int(stored["wave"]), bytes.fromhex(stored["key"])
@@ -396,5 +389,5 @@ class WaveTickets:
                 )
             if wave > last:
                 key = secrets.token_bytes(32)
-                write_json(self.path, {"wave": wave, "key": key.hex()})
+                files.write_json(self.path, {"wave": wave, "key": key.hex()})
         return key

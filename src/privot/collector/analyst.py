@@ -34,8 +34,6 @@ reports.
 - Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from dataclasses import replace

@@ -27,8 +27,6 @@ nothing else; a proxy should restrict `/metrics` and `/healthz` to operators. An
 that was sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket
@@ -48,24 +46,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from privot.collector import arrivals
 from privot.collector.admission import Admission, Admitted, NotAdmitted, everybody
-from privot.collector.arrivals import (
-    MOST_REPORTS,
-    TYPES,
-    Campaign,
-    GroupCommit,
-    MemoryInUse,
-    MemoryLimit,
-    ParsedBatch,
-    RefusedReport,
-    RefusedRequest,
-    ShuffledCampaign,
-    is_json,
-    json_response,
-    read_body,
-    refusal_response,
-    require_length,
-)
 from privot.collector.folder import FolderStore
 from privot.collector.postgres import SealedElsewhere
 from privot.collector.sealing import ReleaseStorage, seal, write_shuffled
@@ -143,7 +125,7 @@ def exposition(lines: list[tuple[str, str, str]]) -> str:
 # Answers to errors after which nothing was stored: HTTP status, reason, whether to close the connection.
 _UNSTORED: dict[type[Exception], tuple[int, str, bool]] = {
     NotAdmitted: (401, "admission", True),
-    MemoryInUse: (429, "busy", True),
+    arrivals.MemoryInUse: (429, "busy", True),
     StoreFull: (507, "full", False),
     StoreStopped: (503, "stopped", False),
 }
@@ -161,8 +143,8 @@ class ServedCampaign:
         metrics: Counters of its requests and reports.
     """
 
-    campaign: Campaign
-    writer: GroupCommit
+    campaign: arrivals.Campaign
+    writer: arrivals.GroupCommit
     metrics: Metrics = field(default_factory=Metrics)
 
 
@@ -181,7 +163,7 @@ class Collector:
 
     _root_path = "/v1/campaigns/{fingerprint}"
     _post_path, _text_path = "/reports", "/randomizer.json"
-    _types: tuple[str, ...] = TYPES
+    _types: tuple[str, ...] = arrivals.TYPES
     _unstored: ClassVar[dict[int, tuple[str, str]]] = {DELETED: ("deleted", _DELETED)}
     _failed_status = (200, 422)  # of an answer if some reports are not stored, and if none is
 
@@ -192,15 +174,15 @@ class Collector:
         origins: Sequence[str] = (),
         *,
         body_seconds: float = 30.0,
-        memory: MemoryLimit | None = None,
+        memory: arrivals.MemoryLimit | None = None,
         log: Callable[[str], None] = lambda line: None,
-        reports_each: int = MOST_REPORTS,
+        reports_each: int = arrivals.MOST_REPORTS,
     ) -> None:
         self.served = campaigns
         self.stopping = False
         self.unassigned = Metrics()  # counters of requests to no campaign
         self._admit, self._seconds, self._log = admit, body_seconds, log
-        self._memory, self._reports_each = memory or MemoryLimit(), reports_each
+        self._memory, self._reports_each = memory or arrivals.MemoryLimit(), reports_each
         # Counters and handler of each method of each path.
         self._routes: dict[str, dict[str, tuple[Metrics, _Call]]] = {
             "/healthz": {"GET": (self.unassigned, self._health)},
@@ -228,14 +210,14 @@ class Collector:
         try:
             metrics, call = self._routed(scope)
             response = await call(scope, receive)
-        except RefusedRequest as refusal:
+        except arrivals.RefusedRequest as refusal:
             metrics.refused[refusal.reason] += 1
-            response = refusal_response(refusal)
+            response = arrivals.refusal_response(refusal)
         except Exception as error:  # its message might contain what was sent: log only its type
             self._log(f"a request failed by a fault of the server ({type(error).__name__})")
             metrics.refused["fault"] += 1
             message = "the server failed: send it again later"
-            response = refusal_response(RefusedRequest(500, "fault", message))
+            response = arrivals.refusal_response(arrivals.RefusedRequest(500, "fault", message))
         await response(scope, receive, send)
 
     def _routed(self, scope: Scope) -> tuple[Metrics, _Call]:
@@ -244,11 +226,11 @@ class Collector:
         if methods is None:
             path = self._root_path.format(fingerprint="FINGERPRINT") + self._post_path
             message = f"there is nothing here: post to {path}"
-            raise RefusedRequest(404, "path", message, close=True)
+            raise arrivals.RefusedRequest(404, "path", message, close=True)
         method = scope["method"]
         if (routed := methods.get("GET" if method == "HEAD" else method)) is None:
             message = "this path takes another method: POST reports, GET the rest"
-            raise RefusedRequest(405, "method", message, close=True)
+            raise arrivals.RefusedRequest(405, "method", message, close=True)
         return routed
 
     async def _post(self, served: ServedCampaign, scope: Scope, receive: Receive) -> Response:
@@ -256,14 +238,14 @@ class Collector:
         began = time.monotonic()
         try:
             headers, campaign = dict(scope["headers"]), served.campaign
-            as_json = is_json(headers, self._types)
+            as_json = arrivals.is_json(headers, self._types)
             self._require_open()
             authorization = headers.get(b"authorization", b"").decode("latin-1")
             sender = self._admit(authorization, campaign.fingerprint)
             max_bytes = campaign.most_bytes(as_json)
-            require_length(headers, max_bytes)
+            arrivals.require_length(headers, max_bytes)
             with self._memory.claiming() as claim:
-                body = await read_body(receive, max_bytes, self._seconds, claim)
+                body = await arrivals.read_body(receive, max_bytes, self._seconds, claim)
                 batch = campaign.read(body, as_json, sender.until)
                 count, limit = len(batch.places) + len(batch.refused), self._reports_each
                 if count > limit:
@@ -272,15 +254,15 @@ class Collector:
                 return self._answer(served, batch, await self._store(served, batch, sender))
         except WireError as error:
             status = 413 if error.reason == "many" else 400
-            raise RefusedRequest(status, error.reason, str(error)) from None
+            raise arrivals.RefusedRequest(status, error.reason, str(error)) from None
         except tuple(_UNSTORED) as error:
             status, reason, close = _UNSTORED[type(error)]
-            raise RefusedRequest(status, reason, str(error), close=close) from None
+            raise arrivals.RefusedRequest(status, reason, str(error), close=close) from None
         finally:
             served.metrics.answered(time.monotonic() - began)
 
     async def _store(
-        self, served: ServedCampaign, batch: ParsedBatch, sender: Admitted
+        self, served: ServedCampaign, batch: arrivals.ParsedBatch, sender: Admitted
     ) -> list[int]:
         """Store a batch with one use of the sender's right; return the status of each report."""
         if not len(batch.records):
@@ -296,7 +278,7 @@ class Collector:
     def _require_open(self) -> None:
         if self.stopping:
             message = "the server is stopping: send it again later"
-            raise RefusedRequest(503, "stopping", message, close=True)
+            raise arrivals.RefusedRequest(503, "stopping", message, close=True)
 
     async def _randomizer(self, served: ServedCampaign, *_: object) -> Response:
         return Response(served.campaign.text, media_type="application/json")
@@ -304,15 +286,15 @@ class Collector:
     async def _signature(self, served: ServedCampaign, *_: object) -> Response:
         if served.campaign.signature is None:
             message = "it is not signed: pin its fingerprint instead"
-            raise RefusedRequest(404, "unsigned", message)
+            raise arrivals.RefusedRequest(404, "unsigned", message)
         return Response(served.campaign.signature, media_type="text/plain")
 
     async def _health(self, *_: object) -> Response:
         self._require_open()
         for served in self.served:
             if reason := getattr(served.writer.store, "stopped", ""):
-                raise RefusedRequest(503, "stopped", reason)
-        return json_response({"status": "ok"})
+                raise arrivals.RefusedRequest(503, "stopped", reason)
+        return arrivals.json_response({"status": "ok"})
 
     async def _metrics(self, *_: object) -> Response:
         lines = self.unassigned.lines('campaign="none"')
@@ -327,14 +309,16 @@ class Collector:
         lines.append(("privot_held_bytes", "", str(self._memory.held)))
         return Response(exposition(lines), media_type="text/plain; version=0.0.4")
 
-    def _answer(self, served: ServedCampaign, batch: ParsedBatch, statuses: list[int]) -> Response:
+    def _answer(
+        self, served: ServedCampaign, batch: arrivals.ParsedBatch, statuses: list[int]
+    ) -> Response:
         """Count the reports of a batch by outcome, and return the response with these numbers."""
         accepted, duplicates = statuses.count(NEW), statuses.count(DUPLICATE)
         failed, metrics = batch.refused, served.metrics
         if accepted + duplicates < len(statuses):
             for row, (place, status) in enumerate(zip(batch.places, statuses, strict=True)):
                 if status in self._unstored:
-                    failed.append(RefusedReport(place, *self._unstored[status]))
+                    failed.append(arrivals.RefusedReport(place, *self._unstored[status]))
                 elif status == INVALID:
                     failed.append(served.campaign.refusal(place, batch.records[row].tobytes()))
         metrics.received += accepted + duplicates + len(failed)
@@ -347,7 +331,7 @@ class Collector:
             "failed": [refused.to_dict() for refused in sorted(failed)],
         }
         status = self._failed_status[not (accepted or duplicates)] if failed else 200
-        return json_response(fields, status)
+        return arrivals.json_response(fields, status)
 
 
 _HEAD_SECONDS, _MAX_HEAD_BYTES = 10.0, 2**15
@@ -483,7 +467,7 @@ class Shuffler(Sealer):
 
     def _seal(self) -> str:
         store, campaign = self.served.writer.store, self.served.campaign
-        assert isinstance(campaign, ShuffledCampaign)
+        assert isinstance(campaign, arrivals.ShuffledCampaign)
         assert isinstance(store, FolderStore)  # as its command requires
         # An interrupted batch is finished first; the reports after it may be enough for another.
         sizes = iter(partial(write_shuffled, store, campaign, self.storage), None)

@@ -12,8 +12,6 @@
 hour of reports and not stored: stored records are not linked to tickets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

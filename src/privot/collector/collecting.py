@@ -25,8 +25,6 @@ in file names and error messages, which senders choose, are escaped.
 Gaussian noise see `privot.mechanisms.additive_noise`), as one summand among n.
 """
 
-from __future__ import annotations
-
 import glob
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -343,7 +341,10 @@ def collect_files(
 
 
 def _require_one_batch(
-    randomizer: Randomizer, sources: list[Path], files: list[Path], others: Sequence[Source] = ()
+    randomizer: Randomizer,
+    sources: list[Path],
+    files: list[Path],
+    others: Sequence[Release | Report | bytes] = (),
 ) -> None:
     """Refuse to merge batches of shuffled reports, because their ε does not hold for a union.
 

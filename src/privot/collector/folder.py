@@ -26,8 +26,6 @@ so that no file of the folder has a byte of a deleted report. If interrupted, th
 only. All records are read and their checksums verified; damaged records are left out and logged.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import zlib
@@ -37,21 +35,7 @@ from pathlib import Path
 
 import numpy as np
 
-from privot.collector.store import (
-    ID_AT,
-    INVALID,
-    NEW,
-    KnownIds,
-    RecordFormat,
-    Records,
-    Sealing,
-    Statuses,
-    Store,
-    StoreFull,
-    StoreStopped,
-    Words,
-    shards_missing,
-)
+from privot.collector import store
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, create, flush_folder
 from privot.wire.report import ID_BYTES
@@ -76,7 +60,7 @@ _MAX_NUMBER = 2**63 - 1  # SQLite's largest integer
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
-class FolderStore(Store):
+class FolderStore(store.Store):
     """Store of one campaign's reports in a folder.
 
     Arguments:
@@ -90,7 +74,10 @@ class FolderStore(Store):
     """
 
     def __init__(
-        self, folder: Path, format: RecordFormat, log: Callable[[str], None] = lambda line: None
+        self,
+        folder: Path,
+        format: store.RecordFormat,
+        log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.folder, self._format, self._log = folder, format, log
         self._path = folder / "reports.db"
@@ -126,25 +113,25 @@ class FolderStore(Store):
             return sum(file.stat().st_size for file in self.folder.iterdir() if file.is_file())
         return 0
 
-    def append(self, records: Records) -> Statuses:
+    def append(self, records: store.Records) -> store.Statuses:
         valid, entries = self._format.validate(records)
-        statuses, places = np.full(len(records), INVALID, np.uint8), np.empty(0, np.int64)
+        statuses, places = np.full(len(records), store.INVALID, np.uint8), np.empty(0, np.int64)
         size = max(1, _GROUP_BYTES // self._format.record_bytes)  # number of records in a group
         with self._lock:
             try:
                 # Ids without records would be acknowledged: after any other failure nothing is answered.
                 with self._transaction() as connection:
                     statuses[valid], places = self._known.add(entries[valid])
-                    new = records[statuses == NEW]
+                    new = records[statuses == store.NEW]
                     parts = (new[row : row + size] for row in range(0, len(new), size))
                     groups = [(part.tobytes(),) for part in parts]
                     connection.executemany("INSERT INTO groups (data) VALUES (?)", groups)
-            except StoreFull:
+            except store.StoreFull:
                 self._known.forget(places)
                 raise
             return statuses
 
-    def begin_sealing(self, least: int = 1) -> Sealing | None:
+    def begin_sealing(self, least: int = 1) -> store.Sealing | None:
         """Begin a sealing as `Store` does, unless it would have fewer than `least` records."""
         with self._transaction() as connection:
             number, last = _row(connection, "SELECT sealings, last FROM campaign")
@@ -156,15 +143,15 @@ class FolderStore(Store):
                 connection.execute("UPDATE campaign SET last = ?", (last,))
             reports = _data_bytes(connection, "groups", last) // self._format.record_bytes
             shards = connection.execute("SELECT length FROM shards ORDER BY number")
-            return Sealing(number, reports, tuple(length for (length,) in shards))
+            return store.Sealing(number, reports, tuple(length for (length,) in shards))
 
-    def taken(self, sealing: Sealing) -> Iterator[Records]:
+    def taken(self, sealing: store.Sealing) -> Iterator[store.Records]:
         with self._transaction() as connection:
             (last,) = _row(connection, "SELECT last FROM campaign")
         for groups in self._rows("groups", last):
             yield self._undamaged(groups)[0]
 
-    def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
+    def finish_sealing(self, sealing: store.Sealing, rows: list[int]) -> None:
         pieces = self.taken(sealing)
         entries = np.concatenate([self._format.validate(records)[1] for records in pieces])
         entries = entries[np.lexsort(entries.T[::-1])]  # sorted: the order of arrival is not stored
@@ -195,9 +182,9 @@ class FolderStore(Store):
                     connection.execute(
                         "INSERT INTO deleted (ids, erased) VALUES (?, 0)", (b"".join(_ids_of(new)),)
                     )
-                    deleted = KnownIds()
+                    deleted = store.KnownIds()
                     deleted.mark_deleted(new)
-                    self._remove("groups", self._format.record_bytes, ID_AT, deleted)
+                    self._remove("groups", self._format.record_bytes, store.ID_AT, deleted)
                     self._remove("sealed_ids", _ENTRY_BYTES, 0, deleted)
                 self._known.mark_deleted(new)
             self._erase_free_space()
@@ -212,7 +199,7 @@ class FolderStore(Store):
         with self._transaction() as connection:
             (count,) = _row(connection, "SELECT count(*) FROM shards")
             if len(rows) < count:
-                raise shards_missing(len(rows), count)
+                raise store.shards_missing(len(rows), count)
             connection.executemany(
                 "UPDATE shards SET length = ? WHERE number = ?",
                 [(length, number) for number, length in enumerate(rows[:count], start=1)],
@@ -260,18 +247,18 @@ class FolderStore(Store):
         """Read all ids and records into memory, and finish an interrupted deletion."""
         num_records = _data_bytes(self._connection, "groups") // self._format.record_bytes
         num_sealed = _data_bytes(self._connection, "sealed_ids") // _ENTRY_BYTES
-        self._known = KnownIds(num_records + num_sealed)
+        self._known = store.KnownIds(num_records + num_sealed)
         deleted = self._connection.execute("SELECT ids FROM deleted").fetchall()
         self._known.mark_deleted(_words_of(b"".join(ids for (ids,) in deleted)))
         for data, crc in self._connection.execute("SELECT data, crc FROM sealed_ids"):
             entries = np.frombuffer(data, ">u8").reshape(-1, 3).astype(np.uint64)
-            if zlib.crc32(data) != crc or (self._known.add(entries)[0] != NEW).any():
+            if zlib.crc32(data) != crc or (self._known.add(entries)[0] != store.NEW).any():
                 raise self._damaged()
         damaged = 0
         for groups in self._rows("groups"):
             undamaged, entries, count = self._undamaged(groups)
             damaged += count - len(undamaged)
-            if (self._known.add(entries)[0] != NEW).any():
+            if (self._known.add(entries)[0] != store.NEW).any():
                 waves = "" if self._format.panel else "; if people report in waves, give --panel"
                 raise PrivotError(f"{self._path} has a report twice: restore it{waves}")
         if damaged:
@@ -300,13 +287,13 @@ class FolderStore(Store):
             yield rows
             after = rows[-1][0]
 
-    def _undamaged(self, groups: list[tuple[int, bytes]]) -> tuple[Records, Words, int]:
+    def _undamaged(self, groups: list[tuple[int, bytes]]) -> tuple[store.Records, store.Words, int]:
         """Return the undamaged records of groups, their entries, and the number of all records."""
         records = _byte_rows(b"".join(data for _, data in groups), self._format.record_bytes)
         valid, entries = self._format.validate(records)
         return records[valid], entries[valid], len(records)
 
-    def _remove(self, table: str, width: int, id_at: int, deleted: KnownIds) -> None:
+    def _remove(self, table: str, width: int, id_at: int, deleted: store.KnownIds) -> None:
         """Remove entries of deleted ids from a table: `width` bytes each, with the id at `id_at`."""
         for rows in self._rows(table):
             for number, data in rows:
@@ -330,7 +317,7 @@ class FolderStore(Store):
                 f"{self._path} may hold bytes of deleted reports, for it cannot be rebuilt ({error}): "
                 "make room on the disk and for temporary files, and start again"
             )
-            raise StoreStopped(self.stopped) from None
+            raise store.StoreStopped(self.stopped) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -359,17 +346,17 @@ class FolderStore(Store):
 
     def _require_open(self) -> None:
         if self.stopped:
-            raise StoreStopped(self.stopped)
+            raise store.StoreStopped(self.stopped)
 
-    def _failed(self, error: sqlite3.Error | MemoryError) -> StoreFull | StoreStopped:
+    def _failed(self, error: sqlite3.Error | MemoryError) -> store.StoreFull | store.StoreStopped:
         if _code(error) == sqlite3.SQLITE_FULL:
-            return StoreFull("the collector's disk is full: send it again later")
+            return store.StoreFull("the collector's disk is full: send it again later")
         self._log(
             f"{self.folder} cannot be written ({str(error) or 'no memory'}): repair that, then start "
             "again; nothing that was acknowledged is lost"
         )
         self.stopped = "the collector's disk or memory failed: send it again later"
-        return StoreStopped(self.stopped)
+        return store.StoreStopped(self.stopped)
 
     def _not_opened(self, error: sqlite3.Error) -> PrivotError:
         if _code(error) == sqlite3.SQLITE_BUSY:
@@ -402,16 +389,16 @@ def _data_bytes(connection: sqlite3.Connection, table: str, last: int = _MAX_NUM
     return int(_row(connection, query, last)[0])
 
 
-def _byte_rows(data: bytes, width: int) -> Records:
+def _byte_rows(data: bytes, width: int) -> store.Records:
     return np.frombuffer(data, np.uint8).reshape(-1, width)
 
 
-def _words_of(ids: bytes) -> Words:
+def _words_of(ids: bytes) -> store.Words:
     """Return ids, which follow one another, as words (n, 2), the highest byte first."""
     return np.frombuffer(ids, ">u8").reshape(-1, 2).astype(np.uint64)
 
 
-def _ids_of(words: Words) -> list[bytes]:
+def _ids_of(words: store.Words) -> list[bytes]:
     """Return the ids of words (n, 2)."""
     data = words.astype(">u8").tobytes()
     return [data[start : start + ID_BYTES] for start in range(0, len(data), ID_BYTES)]

@@ -21,8 +21,6 @@ reports, or sees the tombstones. Old rows stay in free space until VACUUM, in th
 backups.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,21 +30,7 @@ from uuid import UUID
 import numpy as np
 import psycopg
 
-from privot.collector.store import (
-    DELETED,
-    DUPLICATE,
-    INVALID,
-    NEW,
-    RecordFormat,
-    Records,
-    Sealing,
-    Statuses,
-    Store,
-    StoreFull,
-    StoreStopped,
-    Words,
-    shards_missing,
-)
+from privot.collector import store
 from privot.core.errors import PrivotError
 
 TABLES = """
@@ -123,7 +107,7 @@ class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
     """Another server of the campaign seals its records, and will until it stops."""
 
 
-class PostgresStore(Store):
+class PostgresStore(store.Store):
     """Store of one campaign's reports in PostgreSQL.
 
     Arguments:
@@ -134,7 +118,7 @@ class PostgresStore(Store):
         PrivotError: if the database cannot be reached, or does not flush transactions (`fsync = off`).
     """
 
-    def __init__(self, address: str, format: RecordFormat) -> None:
+    def __init__(self, address: str, format: store.RecordFormat) -> None:
         self._address, self._format = address, format
         self._lock = threading.Lock()
         self._connection: psycopg.Connection | None = None
@@ -158,26 +142,26 @@ class PostgresStore(Store):
             return int(_one(connection, "SELECT pg_total_relation_size('privot_reports')"))
         return 0
 
-    def append(self, records: Records) -> Statuses:
+    def append(self, records: store.Records) -> store.Statuses:
         valid, entries = self._format.validate(records)
-        statuses = np.full(len(records), INVALID, np.uint8)
+        statuses = np.full(len(records), store.INVALID, np.uint8)
         with self._lock:
             try:
                 connection = self._connected()
                 with connection.transaction():
                     statuses[valid] = self._insert(connection, records[valid], entries[valid])
             except (psycopg.errors.DiskFull, psycopg.errors.InsufficientResources):
-                raise StoreFull("the collector's disk is full: send it again later") from None
+                raise store.StoreFull("the collector's disk is full: send it again later") from None
             except psycopg.Error:
                 if self._connection is not None:
                     self._connection.close()
-                raise StoreStopped(
+                raise store.StoreStopped(
                     "the collector's database cannot be reached: send it again later"
                 ) from None
-            self._count += int((statuses == NEW).sum())
+            self._count += int((statuses == store.NEW).sum())
             return statuses
 
-    def begin_sealing(self) -> Sealing | None:
+    def begin_sealing(self) -> store.Sealing | None:
         connection = self._sealing_connection()
         sealings = connection.execute(SEALINGS, (self._campaign,)).fetchall()
         if sealings and sealings[-1][1] is None:  # the last sealing was interrupted
@@ -199,9 +183,11 @@ class PostgresStore(Store):
             "WHERE campaign = %s AND sealing = %s AND digest <> 0"
         )
         reports = int(_one(connection, count, (self._campaign, number)))
-        return Sealing(number, reports, tuple(rows for _, shards in sealings for rows in shards))
+        return store.Sealing(
+            number, reports, tuple(rows for _, shards in sealings for rows in shards)
+        )
 
-    def taken(self, sealing: Sealing) -> Iterator[Records]:
+    def taken(self, sealing: store.Sealing) -> Iterator[store.Records]:
         connection = self._sealing_connection()
         with connection.transaction(), connection.cursor("privot_taken", binary=True) as cursor:
             cursor.execute(
@@ -213,7 +199,7 @@ class PostgresStore(Store):
                 data = b"".join(report for (report,) in rows)
                 yield np.frombuffer(data, np.uint8).reshape(len(rows), self._format.record_bytes)
 
-    def finish_sealing(self, sealing: Sealing, rows: list[int]) -> None:
+    def finish_sealing(self, sealing: store.Sealing, rows: list[int]) -> None:
         self._sealing_connection().execute(
             "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
             (rows, self._campaign, sealing.number),
@@ -247,7 +233,7 @@ class PostgresStore(Store):
             counts = [(number, len(shards)) for number, shards in sealings if shards is not None]
             num_shards = sum(count for _, count in counts)
             if len(rows) < num_shards:
-                raise shards_missing(len(rows), num_shards)
+                raise store.shards_missing(len(rows), num_shards)
             start = 0
             for number, count in counts:
                 end = start + count
@@ -302,7 +288,9 @@ class PostgresStore(Store):
         find = "SELECT number FROM privot_campaigns WHERE fingerprint = %s"
         return int(_one(connection, find, (self._format.fingerprint,)))
 
-    def _insert(self, connection: psycopg.Connection, records: Records, entries: Words) -> Statuses:
+    def _insert(
+        self, connection: psycopg.Connection, records: store.Records, entries: store.Words
+    ) -> store.Statuses:
         """Insert new reports in the current transaction, and return the status of each."""
         rows = np.zeros(len(records), _copied_row(records.shape[1]))
         rows["fields"], rows["place"] = 4, np.arange(len(records))
@@ -314,10 +302,12 @@ class PostgresStore(Store):
         # After this lock, every statement sees all deletions that were committed before it.
         shared_lock = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
         connection.execute(shared_lock, (_DELETE_LOCK, self._campaign))
-        statuses = np.full(len(records), DUPLICATE, np.uint8)
+        statuses = np.full(len(records), store.DUPLICATE, np.uint8)
         campaign = {"campaign": self._campaign}
-        statuses[[place for (place,) in connection.execute(DELETED_PLACES, campaign)]] = DELETED
-        statuses[[place for (place,) in connection.execute(INSERT, campaign)]] = NEW
+        statuses[[place for (place,) in connection.execute(DELETED_PLACES, campaign)]] = (
+            store.DELETED
+        )
+        statuses[[place for (place,) in connection.execute(INSERT, campaign)]] = store.NEW
         return statuses
 
     def _sealing_connection(self) -> psycopg.Connection:

@@ -16,8 +16,6 @@ distinguished by 64 bits of SHA-256: to make a report count as a copy, an attack
 payload with the same digest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterator, Sequence

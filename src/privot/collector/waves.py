@@ -15,8 +15,6 @@ of the wave mod w, which many persons share. No report names a person, and no co
 reports of one person.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NamedTuple

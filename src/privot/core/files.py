@@ -105,9 +105,7 @@ def replacing_folder(path: str | Path, *, secret: bool = False) -> Iterator[Path
                 shutil.rmtree(previous)
             os.rename(path, previous)
         os.rename(draft, path)
-        if (
-            secret
-        ):  # what is stored in the folder later, and acknowledged, is not lost with its name
+        if secret:  # so that what is stored and acknowledged later is not lost with the name
             flush_folder(path.parent)
         shutil.rmtree(previous, ignore_errors=True)
     except OSError as error:

@@ -31,19 +31,12 @@ from pydantic import TypeAdapter
 
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
-from privot.evaluation import verdicts
-from privot.evaluation.distances import independent, total_variation
+from privot.evaluation import number_checks, verdicts
 from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
-from privot.evaluation.number_checks import (
-    NumberCheck,
-    NumberSample,
-    check_correlation,
-    check_number,
-)
 from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
-from privot.local import LocalModel
+from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
@@ -75,7 +68,7 @@ class ColumnCheck:
     error: float
     p_value: float | None
     contradicted: bool
-    number: NumberCheck | None = None
+    number: number_checks.NumberCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -307,7 +300,7 @@ class _ReportComparison:
 
     model: LocalModel
     reports: CodeReports
-    samples: dict[int, NumberSample]  # numbers sampled from the model, by question
+    samples: dict[int, number_checks.NumberSample]  # numbers sampled from the model, by question
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -318,7 +311,7 @@ class _ReportComparison:
         for number, question in enumerate(reports.questions):
             if question.declared.is_number:
                 name = names[question.column]
-                samples[number] = NumberSample.of(question, name, table, rng)
+                samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
     def column(self, column: int, fit: Fit) -> ColumnCheck:
@@ -332,7 +325,7 @@ class _ReportComparison:
         shares = estimate(self.reports, (shown,)).checks(model_shares)
         people = self.reports.people(column)
         if samples and not np.isnan(samples[questions[0]].values).all():
-            number = check_number(self.reports, samples)
+            number = number_checks.check_number(self.reports, samples)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
@@ -352,9 +345,9 @@ class _ReportComparison:
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
-            correlation = check_correlation(self.reports, ordered, self.samples)
+            correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
-        dependence = total_variation(joint, independent(joint))
+        dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
         return PairCheck(
             first, second, people, fit.error, dependence, fit.p_value, fit.contradicted, correlation

@@ -45,11 +45,11 @@ from numpy.typing import NDArray
 
 from privot.local import LocalModel
 from privot.local.classes.counts import ReportGroup, report_groups, split_answers
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
-from privot.local.releases import Releases
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.releases import Places, Releases
 from privot.randomizer import Counts
 from privot.randomizer.reports.counts import Counted
-from privot.schema.columns.alphabet import Alphabet, Codes
+from privot.schema.columns.alphabet import Alphabet
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
 
@@ -129,7 +129,7 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    codes: Codes  # (a,) code of each atom of the column, or of each of a model's `Places`
+    law: Array  # (K, a) 1 where an atom of the column, or one of a model's `Places`, has the code
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
@@ -157,15 +157,14 @@ class CodeReports:
         questions: list[Question] = []
         sources: list[Source] = []
         for number, part in enumerate(releases.counts):
-            first, joint = len(questions), part.randomizer.joint
+            first = len(questions)
             for name, declared in part.randomizer.schema.coded.items():
-                alphabets = (declared.alphabet,) if joint is None else declared.codings
-                codings = zip(releases.atoms[name].codings[number], alphabets, strict=True)
                 column = names.index(name)
-                for (codes_of_atoms, _), alphabet in codings:
+                for codes_of_atoms, alphabet in releases.atoms[name].codings[number]:
                     codes = codes_of_atoms[atom_of_place[column]]
-                    questions.append(Question(column, number, codes, alphabet, declared))
-            if joint is None:
+                    law = (codes == np.arange(alphabet.size)[:, None]) * 1.0
+                    questions.append(Question(column, number, law, alphabet, declared))
+            if part.randomizer.joint is None:
                 sources += _split_sources(part, first)
             else:
                 sources += [SetSource.of(group) for group in report_groups(part, first)]
@@ -311,8 +310,7 @@ def cell_shares(atoms: LatentClasses, *questions: Question) -> Array:
 
 def sum_by_code(question: Question, table: Array, axis: int) -> Array:
     """Sum a table over the places of each code of a question; `axis` has the places, then the codes."""
-    has_code = (np.arange(question.alphabet.size)[:, None] == question.codes) * 1.0
-    return np.moveaxis(np.tensordot(has_code, table, (1, axis)), 0, axis)
+    return np.moveaxis(np.tensordot(question.law, table, (1, axis)), 0, axis)
 
 
 def source_weight(source: Source, size: int) -> float:

@@ -185,11 +185,12 @@ def _cumulative(
     reports: CodeReports, samples: ByQuestion, thresholds: Array
 ) -> tuple[Array, Array]:
     """Return the estimated shares of numbers ≤ each threshold (G,), and standard errors (G,)."""
-    shares = _estimate_by_code(reports, samples, lambda s: s.below(thresholds), full=False)
+    below = {sample: sample.below(thresholds) for sample in samples.values()}
+    shares = _estimate_by_code(reports, samples, below.__getitem__, full=False)
     present = max(float(shares.mean[-1]), _TINY)
     curve: Array = np.maximum.accumulate(shares.mean[:-1] / present)
     residuals = _estimate_by_code(
-        reports, samples, lambda s: s.below(thresholds) - curve * s.has_number[:, None], full=False
+        reports, samples, lambda s: below[s] - curve * s.has_number[:, None], full=False
     )
     return curve, np.sqrt(np.clip(residuals.variance[:-1], 0, None)) / present
 

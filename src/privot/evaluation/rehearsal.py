@@ -39,14 +39,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy
 
-from privot.evaluation.estimates import (
-    CodeReports,
-    Estimate,
-    Questions,
-    cell_shares,
-    estimate,
-    sampler_of,
-)
+from privot.evaluation import estimates
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.mixture import LatentClasses
@@ -84,7 +77,7 @@ class Residual:
         return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
 
     @classmethod
-    def of(cls, by_reports: Estimate, shares: Array) -> Self:
+    def of(cls, by_reports: estimates.Estimate, shares: Array) -> Self:
         """Compare a model's shares (cells,) with estimates; S may be given by its diagonal."""
         gap, spread = by_reports.mean - shares, by_reports.spread
         square = float(gap @ gap)
@@ -102,14 +95,14 @@ class Residual:
         return cls(square, noise, trace2 / len(several), trace3 / len(several) ** 2)
 
 
-def residuals(reports: CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
+def residuals(reports: estimates.CodeReports, atoms: LatentClasses) -> dict[Columns, Residual]:
     """Return the residual of each column or pair that reports are about, averaged over its questions."""
 
-    def residual(questions: Questions) -> Residual:
-        shares = cell_shares(atoms, *(reports.questions[number] for number in questions))
+    def residual(questions: estimates.Questions) -> Residual:
+        shares = estimates.cell_shares(atoms, *(reports.questions[number] for number in questions))
         # Shares covary because they sum to 1, which matters only if there are few cells.
         full = shares.size <= _MAX_COVARIANCES
-        return Residual.of(estimate(reports, questions, full=full), shares)
+        return Residual.of(estimates.estimate(reports, questions, full=full), shares)
 
     groups = reports.by_columns.items()
     return {columns: Residual.mean([*map(residual, group)]) for columns, group in groups}
@@ -189,10 +182,12 @@ def rehearse(
         parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
     refitted = fit_again(model, simulated, seed)
-    learned, true = sampler_of(refitted).classes, sampler_of(model).classes
+    learned, true = estimates.sampler_of(refitted).classes, estimates.sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:
         gap = (learned.marginal(columns) - true.marginal(columns)).ravel()
         errors[columns], squares[columns] = float(np.abs(gap).sum() / 2), float(gap @ gap)
-    found = residuals(CodeReports.of(simulated, refitted), sampler_of(refitted).atoms)
+    found = residuals(
+        estimates.CodeReports.of(simulated, refitted), estimates.sampler_of(refitted).atoms
+    )
     return Rehearsed(errors, squares, found, refitted, simulated)

@@ -69,6 +69,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
+from privot.evaluation import prediction
 from privot.evaluation.estimates import (
     CodeReports,
     Estimate,
@@ -82,14 +83,6 @@ from privot.evaluation.estimates import (
     sum_by_code,
 )
 from privot.evaluation.number_checks import delta_method
-from privot.evaluation.prediction import (
-    area_under_curve,
-    encode_target,
-    one_hot,
-    require_sklearn,
-    sklearn,
-    with_known_target,
-)
 from privot.evaluation.rehearsal import Columns, Rehearsed
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
@@ -232,9 +225,9 @@ class LinearPredictor:
     def of(cls, model: LocalModel, target: str, seed: int) -> Self:
         """Train on rows drawn from a model."""
         schema, rows = model.schema, model.sample(_NUM_TRAINED, seed=seed)
-        linear = sklearn("linear_model")
-        codes, answers = with_known_target(schema, target, rows)
-        inputs = one_hot(schema, codes)
+        linear = prediction.sklearn("linear_model")
+        codes, answers = prediction.with_known_target(schema, target, rows)
+        inputs = prediction.one_hot(schema, codes)
         if schema.coded[target].is_number:
             ridge = linear.Ridge(alpha=1.0).fit(inputs, answers)
             unit = float(answers.std()) or 1.0
@@ -275,23 +268,23 @@ class LinearPredictor:
 
     def linear_scores(self, codes: dict[str, Codes]) -> Array:
         """Return scores (n, G) of the other columns' codes."""
-        return np.asarray(one_hot(self.model.schema, codes) @ self.weights)
+        return np.asarray(prediction.one_hot(self.model.schema, codes) @ self.weights)
 
     def _scores_and_target(self, table: pa.Table) -> tuple[Array, Codes, NDArray[np.bool_]]:
         """Return scores (n, G), codes of the target (n,), and a mask (n,) where it is not missing."""
-        codes, answers, known = encode_target(self.model.schema, self.target, table)
+        codes, answers, known = prediction.encode_target(self.model.schema, self.target, table)
         return self.linear_scores(codes), answers, known
 
     def performance(self, table: pa.Table) -> tuple[Array, Array]:
         """Return the AUC (G,) and the share (G,) of each class among records; of a number, R² and 1."""
-        codes, answers = with_known_target(self.model.schema, self.target, table)
+        codes, answers = prediction.with_known_target(self.model.schema, self.target, table)
         scores = self.linear_scores(codes)
         if self.is_number:
             numbers = (answers - self.center) / self.unit
             unexplained = ((numbers - scores[:, 0]) ** 2).mean()
             return np.array([1 - unexplained / max(float(numbers.var()), 1e-12)]), np.ones(1)
         areas = [
-            area_under_curve(1 * (answers == code), np.stack([-score, score], axis=1))
+            prediction.area_under_curve(1 * (answers == code), np.stack([-score, score], axis=1))
             for code, score in zip(self.classes, scores.T, strict=True)
         ]
         return np.array(areas), np.array([(answers == code).mean() for code in self.classes])
@@ -507,7 +500,7 @@ def require_target(schema: Schema, target: str) -> None:
 
     It is also raised if scikit-learn is not installed.
     """
-    require_sklearn()
+    prediction.require_sklearn()
     known = [name for name in schema.coded if name not in schema.vectors]
     if target not in known or len(schema.coded) < 2:
         raise PrivotError(

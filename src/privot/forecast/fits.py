@@ -50,15 +50,15 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError, require_count, require_people
-from privot.evaluation.distances import independent, total_variation
+from privot.evaluation.distances import total_variation
 from privot.evaluation.estimates import sampler_of
 from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.fitting import fit
-from privot.local.model import LocalModel
-from privot.local.releases import Releases, Reports
+from privot.local.model import LocalModel, pair_dependence
+from privot.local.releases import Places, Releases, Reports
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array
@@ -111,8 +111,8 @@ class Population:
 
 def dependence(law: LatentClasses) -> float:
     """Return the mean total variation of pairs of columns from independence; 0 for a single column."""
-    joints = [law.marginal(pair) for pair in combinations(range(len(law.sizes)), 2)]
-    gaps = [total_variation(joint, independent(joint)) for joint in joints]
+    pairs = combinations(range(len(law.sizes)), 2)
+    gaps = [pair_dependence(law.marginal(pair)) for pair in pairs]
     return float(np.mean(gaps)) if gaps else 0.0
 
 

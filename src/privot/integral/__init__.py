@@ -1,7 +1,8 @@
 """Integral privacy: exact draws from densities that stay near a public reference density.
 
-For any two data sets, of any sizes, the densities of a draw differ by a factor of at most e^ε. The
-guarantee covers a declared number of **draws**; it never covers the density, its parameters or plots.
+For any two data sets, of any sizes, the densities of a draw differ by a factor of at most e^ε, and of n
+draws together by e^(nε). The guarantee covers a declared number of **draws**; it never covers the
+density, its parameters or plots.
 
 Reference densities and their marginals are in `privot.integral.references`, settings of networks in
 `privot.integral.learners`.

@@ -1,25 +1,9 @@
 r"""Two methods that learn a density near a public one: boosting and the clipped ratio.
 
-**Boosting** (Husain, Balle, Cranko, Nock) begins with the public $q_0$. In round $t = 1 … T$ a
-classifier $c_t$, bounded by $\log 2$ **by construction** (a bounded output layer, or clipped trees),
-learns to distinguish the data from draws of $q_{t−1}$, and
+Both learn a log ratio $\log p/q_0$, up to a constant, and differ in how. What follows, and the
+guarantee, are the same.
 
-$$ q_t ∝ q_{t−1} e^{θ_t c_t} , \qquad s = \sum_t θ_t c_t , \qquad |s| ≤ \log 2 \sum_t θ_t . $$
-
-With $\sum_t θ_t ≤ ε/(4 \log 2)$ the tilt lies in $[−ε/4, ε/4]$. It is not normalized, so each draw is
-ε-integrally private (`privot.integral.density`, $w = ε/2$).
-
-- **Coefficients.** The paper uses $θ_t = (ε/(ε + 4 \log 2))^t$, whose *infinite* sum is
-  $ε/(4 \log 2)$; after $T$ rounds part of the budget is unspent (for ε = 10 and $T = 3$, only 5.2 is
-  spent). `"exact"` scales them to add up to $ε/(4 \log 2)$; `"published"` uses them unchanged for
-  comparison, and the density then states the smaller ε that is really spent.
-- **Draws** of $q_{t−1}$ for training are exact as well: by rejection, not by a Markov chain. They are
-  seeded, and never published.
-- **Edges.** Each round measures how well its classifier distinguishes the records, on which it was
-  trained, from new draws of $q_{t−1}$ (`privot.integral.tilts`). Edges are functions of raw records
-  without noise, and secret as the tilt; they do not influence draws, weights, or the rest of the fit.
-
-**The clipped ratio** learns $p/q_0$, clips it and normalizes it. For any public constant
+**The clipped ratio** is learned at once. It is clipped and normalized: for any public constant
 $b ∈ [e^{−w}, 1]$, consider the densities between $b\,q_0$ and $e^{w} b\,q_0$, whose tilts have the width
 $w$. For a known density $p$, the best of them, in every $f$-divergence, is
 
@@ -31,6 +15,17 @@ $b = e^{−w \cdot \text{floor\_share}}$. For all data, a share $e^{−(1 − \t
 proposals is accepted. The default ½ is symmetric in floor and ceiling; a smaller share allows narrow
 modes to exceed the reference by more, and suits data that are concentrated where the reference is small.
 If $p ≤ c\,q_0$ is public knowledge, the minimax choice is $b = c/(e^{w} − 1 + c)$.
+
+**Boosting** (Husain, Balle, Cranko, Nock) begins with the public $q_0$. In round $t = 1 … T$ a
+classifier $c_t$, bounded by $\log 2$ **by construction** (a bounded output layer, or clipped trees),
+learns to distinguish the data from draws of $q_{t−1}$, and $q_t ∝ q_{t−1} e^{θ_t c_t}$. The ratio that
+is clipped is $\sum_t θ_t c_t$.
+
+- **Coefficients.** In the paper $θ_t = (ε/(ε + 4 \log 2))^t$, so that $\sum_t θ_t c_t$ lies in
+  $[−ε/4, ε/4]$, and the unknown normalizer takes half of ε. As the normalizer is known here, the sum may
+  have any limits: $|\sum_t θ_t c_t| ≤ l$ with $θ_t ∝ (l/(l + \log 2))^t$ and $l = \min(w, T \log 2)$.
+  Beyond $T \log 2$ coefficients exceed 1, and rounds overshoot.
+- **Draws** of $q_{t−1}$ for training are seeded, resampled from proposals of $q_0$, and never published.
 
 The normalizer enters the guarantee (`privot.integral.density`): $|\log Z| ≤ η$ gives $ε = w + 2η$.
 
@@ -55,13 +50,13 @@ References:
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from privot.core.errors import MOST_STEPS, PrivotError, require_choice, require_count, require_seed
 from privot.integral.density import (
@@ -70,6 +65,7 @@ from privot.integral.density import (
     TabulatedTilt,
     Tilt,
     TiltedDensity,
+    find_root,
     make_grid,
     require_inside,
     tabulate,
@@ -79,7 +75,6 @@ from privot.integral.references import Floats, Reference, SecureGenerator
 from privot.integral.tilts import (
     BOUND,
     ConstantTilt,
-    Edges,
     Estimator,
     FeatureTilt,
     ShiftedTilt,
@@ -87,11 +82,9 @@ from privot.integral.tilts import (
 )
 from privot.privacy.rounding import require_delta, require_epsilon
 
-Coefficients = Literal["exact", "published"]
 Classifier = Literal["mlp", "trees"]
 NormalizerKind = Literal["auto", "exact", "estimated", "none"]
-_POOL = 2**16  # draws for training a network in a round
-_EDGE_DRAWS = 2**13  # draws for measuring γ_Q; its standard error is at most .011
+_POOL, _PROPOSALS = 2**16, 4  # draws for training a network in a round; proposals for each
 _BOOST_NETWORK = NetworkSettings(hidden=(25, 25, 25), steps=1000, learning_rate=0.01)
 _RATIO_NETWORK = NetworkSettings()
 _EXACT_ETA, _MIN_EPSILON = 1e-9, 1e-6
@@ -100,188 +93,53 @@ _SHIFTS = 257  # values of log r, the best of which is refined
 _PILOT = 2**15  # most records, and number of draws, by which log r is chosen without normalizer
 
 
+@dataclass(frozen=True)
 class Settings(ABC):
-    """Settings of a method that learns a density, and the steps that all methods share.
-
-    Unknown words and numbers out of range are refused.
+    """Settings that all methods share; unknown words and numbers out of range are refused.
 
     Arguments:
+        normalizer: `"exact"`, `"estimated"` (costs `delta`), `"none"` (half the width), or `"auto"`.
+        floor_share: −log b divided by the width, in (0, 1). Public: never tuned on the data.
+        delta: Probability that the certificate of an estimated normalizer fails, in (0, 1).
+        normalizer_draws: Number m of draws of the reference for an estimated normalizer.
         seed: Seed of weights, batches, folds and draws during the fit; never of a published draw.
     """
 
     method: ClassVar[str]
-    seed: int
+
+    normalizer: NormalizerKind = "auto"
+    floor_share: float = 0.5
+    delta: float = 1e-9
+    normalizer_draws: int = 2**20
+    seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", require_seed(self.seed))
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal:
                 require_choice(name, getattr(self, name), get_args(hint))
-
-    def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Learn a density, one draw of which costs at most `epsilon`; see `boost` and `clip_ratio`."""
-        require_epsilon(epsilon)
-        untilted = self.untilted(reference, epsilon)  # refuses invalid settings before training
-        return self.tilted(untilted, require_inside(reference, records), reference, epsilon)
-
-    @abstractmethod
-    def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """Return the density of tilt 0, with the public limits of the density to be learned."""
-
-    @abstractmethod
-    def tilted(
-        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
-    ) -> TiltedDensity:
-        """Return the untilted density with a tilt that is learned from records (n, dim)."""
-
-
-@dataclass(frozen=True)
-class BoostSettings(Settings):
-    """Settings of a boosted density, in addition to those of `Settings`.
-
-    Arguments:
-        rounds: Number T of classifiers.
-        coefficients: `"exact"` for θ_t that spend ε; `"published"` for the paper's, which spend less.
-        classifier: `"mlp"`, or `"trees"` of scikit-learn.
-        network: Settings of a network.
-    """
-
-    method: ClassVar[str] = "boost"
-
-    rounds: int = 3
-    coefficients: Coefficients = "exact"
-    classifier: Classifier = "mlp"
-    network: NetworkSettings = _BOOST_NETWORK
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("rounds", self.rounds, MOST_STEPS)
-
-    def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        limit = epsilon / 4  # exact: a power of two
-        if self.coefficients == "published":
-            limit = min(limit, sum(coefficients(epsilon, self.rounds, "published")) * BOUND)
-        return TiltedDensity(reference, FeatureTilt(reference, (), ()), -limit, limit)
-
-    def tilted(
-        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
-    ) -> TiltedDensity:
-        thetas = coefficients(epsilon, self.rounds, self.coefficients)
-        seeds = np.random.SeedSequence(self.seed).generate_state(self.rounds).tolist()
-        features = reference.features(points)
-        tilt, current = FeatureTilt(reference, (), ()), untilted
-        for t in range(self.rounds):
-            classifier = _train_round(features, current, self, seeds[t])
-            edges = _measure_edges(classifier, features, current, seeds[t])
-            tilt = FeatureTilt(
-                reference, (*tilt.members, classifier), thetas[: t + 1], (*tilt.edges, edges)
-            )
-            current = replace(untilted, tilt=tilt)
-        return current
-
-
-def coefficients(epsilon: float, rounds: int, kind: Coefficients = "exact") -> tuple[float, ...]:
-    """Return the coefficients θ_1 … θ_T of boosting, for T = `rounds`.
-
-    Examples:
-        >>> round(sum(coefficients(10.0, 3)) * 4 * BOUND, 12)
-        10.0
-        >>> round(sum(coefficients(10.0, 3, "published")) * 4 * BOUND, 2)
-        5.2
-    """
-    ratio = epsilon / (epsilon + 4 * BOUND)
-    published = [ratio**t for t in range(1, rounds + 1)]
-    if kind == "published":
-        return tuple(published)
-    return tuple(theta * (epsilon / (4 * BOUND)) / sum(published) for theta in published)
-
-
-def boost(
-    records: Floats, reference: Reference, epsilon: float, settings: BoostSettings | None = None
-) -> TiltedDensity:
-    """Boost the reference towards the records; one draw of the result costs at most `epsilon`.
-
-    Arguments:
-        records: Raw records (n, dim), inside the reference's support.
-        reference: Public density with which boosting starts.
-        epsilon: ε of one draw.
-        settings: Settings other than the defaults.
-
-    Raises:
-        PrivotError: if epsilon is not positive or too large, or a record is outside the support.
-
-    Examples:
-        >>> from privot.integral.references import StandardNormal
-        >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
-        >>> quick = BoostSettings(rounds=1, network=NetworkSettings(hidden=(4,), steps=5))
-        >>> boost(records, StandardNormal(1), epsilon=1.0, settings=quick).epsilon
-        1.0
-    """
-    return (settings or BoostSettings()).learn(records, reference, epsilon)
-
-
-def _train_round(
-    positives: Floats, current: TiltedDensity, settings: BoostSettings, seed: int
-) -> Network | Trees:
-    """Train a classifier c, |c| ≤ log 2, on features of records against draws of the current density."""
-
-    def draw(num: int, rng: np.random.Generator) -> Floats:
-        return current.reference.features(current.draw_seeded(num, rng))
-
-    if settings.classifier == "trees":
-        return fit_trees(positives, draw, seed, BOUND)
-    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # training has a stream of its own
-
-    def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
-        return pool[rng.integers(0, len(pool), num)]
-
-    return fit_network(positives, draw_from_pool, settings.network, seed, BOUND)
-
-
-def _measure_edges(
-    classifier: Network | Trees, positives: Floats, current: TiltedDensity, seed: int
-) -> Edges:
-    """Measure γ_P = E_P c / log 2 on features of records, and γ_Q = −E_Q c / log 2 on new draws."""
-    drawn = current.draw_seeded(_EDGE_DRAWS, np.random.default_rng([seed, 2]))
-    means = classifier(positives).mean(), -classifier(current.reference.features(drawn)).mean()
-    gamma_p, gamma_q = np.clip(np.divide(means, BOUND), -1.0, 1.0).tolist()
-    return Edges(gamma_p, gamma_q)
-
-
-@dataclass(frozen=True)
-class ClippedRatioSettings(Settings):
-    """Settings of a clipped ratio, in addition to those of `Settings`.
-
-    Arguments:
-        estimator: `"spline"` (one continuous coordinate), `"mlp"`, `"trees"`, or `"auto"`: a spline if
-            possible, otherwise a network.
-        normalizer: `"exact"`, `"estimated"` (costs `delta`), `"none"` (half the width), or `"auto"`.
-        floor_share: −log b divided by the width, in (0, 1). Public: never tuned on the data.
-        network: Settings of a network.
-        delta: Probability that the certificate of an estimated normalizer fails, in (0, 1).
-        normalizer_draws: Number m of draws of the reference for an estimated normalizer.
-    """
-
-    method: ClassVar[str] = "clip"
-
-    estimator: Estimator = "auto"
-    normalizer: NormalizerKind = "auto"
-    floor_share: float = 0.5
-    network: NetworkSettings = _RATIO_NETWORK
-    delta: float = 1e-9
-    normalizer_draws: int = 2**20
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.floor_share < 1:
             raise PrivotError(f"floor_share {self.floor_share} is not in (0, 1): try 0.5")
         require_delta(self.delta, positive=True)
         require_count("normalizer_draws", self.normalizer_draws, MOST_STEPS, "such as a million")
 
+    def learn(self, records: Floats, reference: Reference, epsilon: float) -> TiltedDensity:
+        """Learn a density, one draw of which costs at most `epsilon`; see `boost` and `clip_ratio`."""
+        require_epsilon(epsilon)
+        untilted = self.untilted(reference, epsilon)  # refuses invalid settings before training
+        points = require_inside(reference, records)
+        ratio = self.log_ratio(points, reference, untilted.high - untilted.low)
+        return self.clipped(untilted, ratio, points)
+
+    @abstractmethod
+    def log_ratio(self, points: Floats, reference: Reference, width: float) -> Tilt:
+        """Learn log p/q₀, up to a constant, of records (n, dim), for a window of this width."""
+
     def untilted(self, reference: Reference, epsilon: float) -> TiltedDensity:
-        """See `Settings`; refuse ε below 10⁻⁶, and a normalizer that reference or ε do not allow."""
+        """Return the density of tilt 0, with the public limits of the density to be learned.
+
+        Refuse ε below 10⁻⁶, and a normalizer that reference or ε do not allow.
+        """
         if epsilon < _MIN_EPSILON:
             raise PrivotError(
                 f"epsilon {epsilon} of one draw is below {_MIN_EPSILON:g}: draw from the reference, "
@@ -302,20 +160,136 @@ class ClippedRatioSettings(Settings):
         normalizer = Normalizer(-eta, eta, delta)
         return TiltedDensity(grid or reference, ConstantTilt(), low, high, normalizer)
 
-    def tilted(
-        self, untilted: TiltedDensity, points: Floats, reference: Reference, epsilon: float
-    ) -> TiltedDensity:
-        ratio = fit_log_ratio(points, reference, self.estimator, self.network, self.seed)
-        return self.clipped(untilted, ratio, points)
-
     def clipped(self, untilted: TiltedDensity, ratio: Tilt, points: Floats) -> TiltedDensity:
         """Clip a log ratio, and normalize it according to the untilted density's normalizer."""
         finite_ratio = ShiftedTilt(ratio, 0.0)
         if isinstance(untilted.reference, GridReference):
-            return _normalize_exactly(finite_ratio, untilted, untilted.reference)
+            grid = untilted.reference
+            return untilted.normalized(TabulatedTilt(grid, tabulate(grid, finite_ratio)))
         if untilted.normalizer is None:
             return _clip_by_likelihood(finite_ratio, untilted, points, self.seed)
         return _normalize_by_draws(finite_ratio, untilted, self.normalizer_draws)
+
+
+@dataclass(frozen=True)
+class BoostSettings(Settings):
+    """Settings of a boosted density, in addition to those of `Settings`.
+
+    Arguments:
+        rounds: Number T of classifiers.
+        classifier: `"mlp"`, or `"trees"` of scikit-learn.
+        network: Settings of a network.
+    """
+
+    method: ClassVar[str] = "boost"
+
+    rounds: int = 6
+    classifier: Classifier = "mlp"
+    network: NetworkSettings = _BOOST_NETWORK
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("rounds", self.rounds, MOST_STEPS)
+
+    def log_ratio(self, points: Floats, reference: Reference, width: float) -> FeatureTilt:
+        """See `Settings`; return the boosted tilt s."""
+        thetas = coefficients(min(width, self.rounds * BOUND), self.rounds)
+        return boost_in_rounds(points, reference, thetas, self)
+
+
+def boost_in_rounds(
+    points: Floats, reference: Reference, thetas: Sequence[float], settings: BoostSettings
+) -> FeatureTilt:
+    """Return the boosted tilt Σ_t θ_t c_t of records (n, dim)."""
+    seeds = np.random.SeedSequence(settings.seed).generate_state(len(thetas)).tolist()
+    features = reference.features(points)
+    tilt = FeatureTilt(reference, (), ())
+    for theta, seed in zip(thetas, seeds, strict=True):
+        classifier = _train_round(features, tilt, settings, seed)
+        tilt = FeatureTilt(reference, (*tilt.members, classifier), (*tilt.coefficients, theta))
+    return tilt
+
+
+def coefficients(limit: float, rounds: int) -> tuple[float, ...]:
+    """Return θ_1 … θ_T of boosting, T = `rounds`, by which |s| is at most `limit`.
+
+    Examples:
+        >>> round(sum(coefficients(5.0, 3)) * BOUND, 12)
+        5.0
+    """
+    ratio = limit / (limit + BOUND)
+    powers = [ratio**t for t in range(1, rounds + 1)]
+    return tuple(theta * (limit / BOUND) / sum(powers) for theta in powers)
+
+
+def boost(
+    records: Floats, reference: Reference, epsilon: float, settings: BoostSettings | None = None
+) -> TiltedDensity:
+    """Boost the reference towards the records; one draw of the result costs at most `epsilon`.
+
+    Arguments:
+        records: Raw records (n, dim), inside the reference's support.
+        reference: Public density with which boosting starts.
+        epsilon: ε of one draw.
+        settings: Settings other than the defaults.
+
+    Raises:
+        PrivotError: if epsilon is not positive or too large, or a record is outside the support.
+
+    Examples:
+        >>> from privot.integral.references import StandardNormal
+        >>> records = np.random.default_rng(0).normal(1.0, 1.0, (100, 1))
+        >>> quick = BoostSettings(rounds=1, network=NetworkSettings(hidden=(4,), steps=5))
+        >>> boost(records, StandardNormal(1), epsilon=1.0, settings=quick).epsilon <= 1.0
+        True
+    """
+    return (settings or BoostSettings()).learn(records, reference, epsilon)
+
+
+def _train_round(
+    positives: Floats, tilt: FeatureTilt, settings: BoostSettings, seed: int
+) -> Network | Trees:
+    """Train a classifier c, |c| ≤ log 2, on features of records against draws of q₀ e^tilt."""
+
+    def draw(num: int, rng: np.random.Generator) -> Floats:
+        proposals = tilt.reference.sample(_PROPOSALS * num, rng)
+        weights = np.exp(tilt(proposals))
+        chosen = rng.choice(len(proposals), num, p=weights / weights.sum())
+        return tilt.reference.features(proposals[chosen])
+
+    if settings.classifier == "trees":
+        return fit_trees(positives, draw, seed, BOUND)
+    pool = draw(_POOL, np.random.default_rng([seed, 1]))  # training has a stream of its own
+
+    def draw_from_pool(num: int, rng: np.random.Generator) -> Floats:
+        return pool[rng.integers(0, len(pool), num)]
+
+    return fit_network(positives, draw_from_pool, settings.network, seed, BOUND)
+
+
+@dataclass(frozen=True)
+class ClippedRatioSettings(Settings):
+    """Settings of a clipped ratio, in addition to those of `Settings`.
+
+    Arguments:
+        estimator: `"spline"` (one continuous coordinate), `"mlp"`, `"trees"`, or `"auto"`: a spline if
+            possible, otherwise a network.
+        network: Settings of a network.
+
+    Examples:
+        >>> from privot.integral.references import UniformBox
+        >>> untilted = ClippedRatioSettings(floor_share=0.25).untilted(UniformBox([0], [1]), 2.0)
+        >>> round(untilted.low, 6), round(untilted.high, 6)
+        (-0.5, 1.5)
+    """
+
+    method: ClassVar[str] = "clip"
+
+    estimator: Estimator = "auto"
+    network: NetworkSettings = _RATIO_NETWORK
+
+    def log_ratio(self, points: Floats, reference: Reference, width: float) -> Tilt:
+        return fit_log_ratio(points, reference, self.estimator, self.network, self.seed)
 
 
 def clip_ratio(
@@ -347,23 +321,6 @@ def _limits(epsilon: float, eta: float, floor_share: float) -> tuple[float, floa
     return low, low + width * (1 - 2.0**-50)
 
 
-def _normalize_exactly(ratio: Tilt, untilted: TiltedDensity, grid: GridReference) -> TiltedDensity:
-    """Return the density with the clipped ratio as a table, shifted so that the finite sum Z is 1."""
-    values = tabulate(grid, ratio)
-    low, high = untilted.low, untilted.high
-
-    def log_z(shift: float) -> float:
-        tilt = np.clip(values - shift, low, high)
-        return math.log(grid.mean(_acceptance(untilted.coins_of(tilt)))) + high
-
-    shift = _root(log_z, float(values.min()) - high, float(values.max()) - low)
-    table = np.clip(values - shift, low, high)
-    assert untilted.normalizer is not None
-    if not abs(log_z(shift)) <= 0.5 * untilted.normalizer.high:
-        table = np.zeros_like(table)  # never expected; the reference itself has Z = 1
-    return replace(untilted, tilt=TabulatedTilt(grid, table))
-
-
 def _clip_by_likelihood(
     ratio: ShiftedTilt, untilted: TiltedDensity, records: Floats, seed: int
 ) -> TiltedDensity:
@@ -387,7 +344,7 @@ def _clip_by_likelihood(
     return replace(untilted, tilt=replace(ratio, shift=float(minimum.x)))
 
 
-def _estimated_eta(epsilon: float, settings: ClippedRatioSettings) -> float:
+def _estimated_eta(epsilon: float, settings: Settings) -> float:
     """Return the public η with 1 − e^−η = 3t, for the largest possible width."""
     low, high = _limits(epsilon, 0.0, settings.floor_share)
     tail = math.log(2 * 2 * _ATTEMPTS / settings.delta)  # ln(2/γ)
@@ -412,7 +369,7 @@ def _normalize_by_draws(ratio: ShiftedTilt, untilted: TiltedDensity, draws: int)
         def log_z(shift: float, values: Floats = ratios) -> float:
             return float(np.log(np.exp(np.clip(values - shift, low, high)).mean()))
 
-        shift = _root(log_z, float(ratios.min()) - high, float(ratios.max()) - low)
+        shift = find_root(log_z, float(ratios.min()) - high, float(ratios.max()) - low)
         candidate = replace(untilted, tilt=replace(ratio, shift=shift))
         coins = map(candidate.coins, _draw(untilted.reference, draws))
         mean_acceptance = sum(float(_acceptance(part).sum()) for part in coins) / draws
@@ -432,12 +389,3 @@ def _draw(reference: Reference, draws: int) -> Iterator[Floats]:
     generator = SecureGenerator()
     for start in range(0, draws, _BATCH):
         yield reference.sample(min(_BATCH, draws - start), generator)
-
-
-def _root(log_z: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the decreasing function log Z in [low, high], or the nearer end."""
-    if log_z(low) <= 0:
-        return low
-    if log_z(high) >= 0:
-        return high
-    return float(brentq(log_z, low, high, xtol=1e-13, rtol=1e-14, maxiter=200))

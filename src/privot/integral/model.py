@@ -11,15 +11,18 @@ data spends a second budget, and the curator is warned.
 
 **The budget.** The guarantee is about **all `draws` together**, for any two data sets, of any sizes.
 Each draw costs ε/draws; or ε of one draw is declared, and the budget is its product with draws.
-Densities of independent draws multiply, so $N$ draws of $ε_d$ each cost $N ε_d$: basic composition,
-which is tight for this family.
+One call of `sample` makes its $n$ draws together (`privot.integral.density`), at a cost of $n ε_d$;
+calls are independent given the model, so that their densities multiply and costs add up. **Make all
+draws in one call**: together they are much nearer to the data, for the same ε. Whoever sees only some
+draws of a call is promised the ε of the call; readers who are to be promised less get other calls.
 
-**Stopping early.** Unlike with (ε, δ), the sum over the draws that were *made* is a bound as well (an
-odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the draws that a reader
-sees, where the decision to continue after $x_t$ is a function of $x_1, …, x_t$ and of coins independent
-of the data. The densities for two data sets have the same factors for the coins, and
+**Stopping early.** Unlike with (ε, δ), the sum over the calls that were *made* is a bound as well (an
+odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the results, of $n_1, …,
+n_T$ draws, that a reader sees, where the decision to continue after $x_t$ is a function of $x_1, …, x_t$
+and of coins independent of the data. The densities for two data sets have the same factors for the
+coins, and
 
-$$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{T ε_d} $$
+$$ \frac{q(x_1) ⋯ q(x_T)}{q'(x_1) ⋯ q'(x_T)} \le e^{(n_1 + … + n_T) ε_d} $$
 
 holds **at every point**: there is no failure event whose probability could accumulate by stopping. (The
 failure of an estimated normalizer, of probability δ, happens before the first draw.) The stated
@@ -27,9 +30,8 @@ guarantee nevertheless covers all declared draws.
 
 **Privacy review.** Besides the draws, these depend on raw data: the weights; the fingerprint of the
 records, which is in no file of the model, and the warning that they were used before; the time and
-memory of a fit and of a draw, and the number of rejected proposals; and the edges of a boosted model
-with the gain that they prove. None of it may be shown to others, and none of it is logged. Edges are
-stored among the weights and do not influence draws.
+memory of a fit and of a draw, and the number of rejected proposals; and the gain. None of it may be
+shown to others, and none of it is logged.
 """
 
 import math
@@ -46,7 +48,7 @@ from privot.integral.density import Normalizer, TiltedDensity
 from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
-from privot.integral.tilts import Arrays, Edges, pack, total_gain, unpack
+from privot.integral.tilts import Arrays, pack, unpack
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.ledger import Ledger, charge, fingerprint
@@ -64,7 +66,7 @@ class DrawPlan:
     Arguments:
         id: Random id of the model.
         draws: Number of draws.
-        epsilon: ε of each draw.
+        epsilon: Price of each draw: n draws of one call cost n times as much together.
         delta: δ of all draws together; 0 unless the normalizer is estimated.
         unit: Owner of one record, such as a person.
     """
@@ -117,13 +119,15 @@ def _require_draws(draws: int) -> int:
     return require_count("draws", draws, MOST_ROWS, "all that will ever be published")
 
 
-def warn_of_small_epsilon(price: float) -> None:
-    """Warn, before a fit, if ε = `price` of one draw is so small that draws resemble the reference's.
+def warn_of_small_epsilon(price: float, draws: int) -> None:
+    """Warn, before a fit, if `draws` of ε = `price` each must resemble the reference's.
 
-    The ratio of a draw's density to the reference's has mean 1 under the reference, and its values
-    differ by a factor of at most e^ε. So the total variation is at most tanh(ε/4), a public number.
+    All draws together have a total variation of at most tanh(draws·ε/4) from the reference's, as the
+    ratio of densities has mean 1 and values that differ by a factor of at most e^(draws·ε). The
+    divergences of the draws add up to at most draws·ε, so by Pinsker's inequality one of them, in random
+    order, differs by at most √(ε/2).
     """
-    variation = math.tanh(price / 4)
+    variation = min(math.tanh(draws * price / 4), math.sqrt(price / 2))
     if variation < _MIN_VARIATION:
         warnings.warn(
             f"epsilon of one draw is {at_most(price)}: whatever the records are, at most "
@@ -150,14 +154,14 @@ def fit(
             public reference for the rows of an array.
         draws: Number of draws that will ever be published.
         epsilon: ε of all draws **together**.
-        epsilon_per_draw: ε of each draw, if `epsilon` is not given.
+        epsilon_per_draw: Price of each draw, if `epsilon` is not given.
         settings: `ClippedRatioSettings` (the default) or `BoostSettings`, which determine the method.
 
     Raises:
         PrivotError: if the data, the budget or the settings cannot be used; messages contain no values.
     """
     price = price_of_draw(epsilon, epsilon_per_draw, draws)
-    warn_of_small_epsilon(price)
+    warn_of_small_epsilon(price, draws)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
     if space.schema is not None and (promise := space.schema.promise):
@@ -215,16 +219,10 @@ class IntegralModel(Learned):
         """Guarantee of all declared draws together, made or not."""
         return self.ledger.plan.guarantee
 
-    @property
-    def edges(self) -> tuple[Edges, ...]:
-        """Edges of each round (`privot.integral.tilts`), **not private**; () without boosting."""
-        return getattr(self.density.tilt, "edges", ())
-
-    @property
-    def proven_gain(self) -> float:
-        """Lower bound on the records' mean log q_T/q₀ in nats, **not private**; 0 without edges."""
-        coefficients = getattr(self.density.tilt, "coefficients", ())
-        return total_gain(coefficients[: len(self.edges)], self.edges)
+    def gain(self, table: Any) -> float:
+        """Return a lower bound on the mean log q/q₀ of records, in nats, **not private**."""
+        points = self.space.encode(self.space.take(table), 0)
+        return float(self.density.log_tilt(points).mean()) - self.density.log_normalizer_limits[1]
 
     @property
     def schema(self) -> Schema | None:
@@ -265,7 +263,9 @@ class IntegralModel(Learned):
         if proposals is not None:
             self.density.shortfall(proposals)  # refuses invalid numbers before any draw is spent
         self.ledger.spend(num_rows)
-        return self.space.decode(self.density.draw(num_rows, proposals))
+        density = self.density
+        drawn = density.draw(num_rows, proposals) if proposals else density.draw_together(num_rows)
+        return self.space.decode(drawn)
 
     def save(self, path: str | Path) -> None:
         """Write the secret folder, readable only by its owner, and begin the ledger in it.

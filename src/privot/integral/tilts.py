@@ -4,44 +4,9 @@ r"""Tilts: learned, constant, shifted and summed log density ratios; and lower b
 penalized spline, and any other the log odds of a network that distinguishes records from draws of the
 reference; trees are for tables of mixed columns. A tilt is stored as plain values and named arrays. It
 is secret, as is its folder; loading it executes no code.
-
-**Proven gain of boosting.** A round has a classifier $|c| ≤ β = \log 2$ and a coefficient $θ > 0$, and
-changes the density $q$ of a law $Q$ to $q' ∝ q\,e^{θc}$. Its **edges** measure how well $c$
-distinguishes the data's law $P$ from $Q$,
-
-$$ γ_P = E_P c / β , \qquad γ_Q = −E_Q c / β , \qquad \text{each in } [−1, 1] . $$
-
-**One round** (`gain`). For all θ and all edges,
-
-$$ \mathrm{KL}(P‖Q) − \mathrm{KL}(P‖Q') = θ E_P c − \log E_Q e^{θc}
-   ≥ θβγ_P − \log(\cosh θβ − γ_Q \sinh θβ) , $$
-
-since $e^{θc}$ is convex in $c$, and so at most its chord $\cosh θβ + (c/β) \sinh θβ$. Equality holds if
-$c$ takes only the values ±β, so no better bound depends only on the edges.
-
-All rounds together gain at least the sum (`total_gain`). Edges are relative to $\log 2$, not to the
-largest $|c|$ of a classifier.
-
-**Limit of the gain** (`gain_limit`, equation 10 of the paper). If $\log q/q_0 ≤ U$ everywhere, then the
-gain $Δ = E_P \log q/q_0$ of every method is at most U: $U = ε/2$ for boosting, and
-$(1 − \text{floor\_share})\,ε$ for the clipped ratio.
-
-**Choice of P.** The bounds hold for any $P$ with its own edges. For the empirical distribution of the
-records edges can be measured, and $Δ$ is the records' mean of $\log q_T/q_0$.
-
-**Privacy review: who sees what.** Bounds by public numbers are public. Edges, and everything computed
-from them, are functions of raw records without noise, and stay with the curator. `Edges` does not print
-its values; a model stores them among its secret weights, not in `model.json`. A draw depends on values
-of the tilt and on random words, but not on edges.
-
-References:
-    Husain, Balle, Cranko, Nock, *Local/integral privacy for density estimation with approximation
-    guarantees* (2018/2020), Definition 1, Theorems 4 to 6. The formulas above are derived here, so
-    constants may differ from the printed ones.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -49,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.integral.density import Arrays, Packed, TabulatedTilt, Tilt, TiltedDensity
+from privot.integral.density import Arrays, Packed, TabulatedTilt, Tilt
 from privot.integral.learners import (
     Network,
     NetworkSettings,
@@ -67,43 +32,6 @@ _MAX_LOG_RATIO = 1e4  # limit of |log ratio|, which makes every value finite
 
 
 @dataclass(frozen=True, repr=False)
-class Edges:
-    """Edges γ_P and γ_Q of a round's classifier, in [−1, 1], or refused; **not private**."""
-
-    gamma_p: float
-    gamma_q: float
-
-    def __post_init__(self) -> None:
-        for name in ("gamma_p", "gamma_q"):
-            if not -1 <= getattr(self, name) <= 1:
-                raise PrivotError(f"{name} is not in [-1, 1]: divide the mean of c by log 2")
-
-
-def gain(theta: float, edges: Edges) -> float:
-    """Return a lower bound, in nats, on the decrease of KL(P‖·) in a round with coefficient θ in (0, ∞).
-
-    Examples:
-        >>> round(gain(1.0, Edges(0.5, 0.5)) / math.log(2), 3)
-        0.693
-    """
-    if not 0 < theta < math.inf:
-        raise PrivotError(f"theta {theta} is not in (0, inf), where the bound holds: change it")
-    # cosh x − γ_Q sinh x as a mean of e^x and e^−x, with x = θβ.
-    x, weight = theta * BOUND, (1 - edges.gamma_q) / 2
-    return x * edges.gamma_p - math.log(weight * math.exp(x) + (1 - weight) * math.exp(-x))
-
-
-def total_gain(thetas: Sequence[float], edges: Sequence[Edges]) -> float:
-    """Return a lower bound, in nats, on the gain of all rounds together: the sum of `gain`."""
-    return sum(gain(theta, edge) for theta, edge in zip(thetas, edges, strict=True))
-
-
-def gain_limit(density: TiltedDensity) -> float:
-    """Return the public limit U ≥ log q/q₀ of any gain, in nats."""
-    return density.high - density.log_normalizer_limits[0]
-
-
-@dataclass(frozen=True, repr=False)
 class FeatureTilt(Tilt):
     """Tilt Σ_t θ_t f_t(features(x)): a sum of the log odds of classifiers.
 
@@ -111,14 +39,12 @@ class FeatureTilt(Tilt):
         reference: Reference that computes the features.
         members: Networks or trees f_t.
         coefficients: Coefficient θ_t of each member.
-        edges: Edges of each boosted classifier; they do not influence values.
     """
 
     kind: ClassVar[str] = "classifiers"
     reference: Reference
     members: tuple[Network | Trees, ...]
     coefficients: tuple[float, ...]
-    edges: tuple[Edges, ...] = ()
 
     def __call__(self, x: Floats, /) -> Floats:
         features = self.reference.features(x)
@@ -131,8 +57,6 @@ class FeatureTilt(Tilt):
         arrays: dict[str, NDArray[Any]] = {}
         for i, member in enumerate(self.members):
             arrays |= {f"{i}.{name}": values for name, values in member.arrays().items()}
-        if self.edges:  # among the arrays, which are never shown, unlike plain values
-            arrays["edges"] = np.array([(edge.gamma_p, edge.gamma_q) for edge in self.edges])
         specs = [{"kind": member.kind, "bound": member.bound} for member in self.members]
         return {"members": specs, "coefficients": list(self.coefficients)}, arrays
 
@@ -144,8 +68,7 @@ class FeatureTilt(Tilt):
             names = [name for name in arrays if name.startswith(prefix)]
             member_arrays = {name.removeprefix(prefix): arrays[name] for name in names}
             members.append(_MEMBERS[spec["kind"]].from_arrays(member_arrays, spec["bound"]))
-        edges = tuple(Edges(*pair) for pair in arrays.get("edges", np.empty((0, 2))).tolist())
-        return cls(reference, tuple(members), tuple(fields["coefficients"]), edges)
+        return cls(reference, tuple(members), tuple(fields["coefficients"]))
 
 
 @dataclass(frozen=True)

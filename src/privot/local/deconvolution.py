@@ -41,8 +41,6 @@ References:
     interpolation* (1992).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

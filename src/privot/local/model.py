@@ -214,12 +214,18 @@ def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed:
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
 
 
+def pair_dependence(joint: NDArray[np.float64]) -> float:
+    """Return the total variation between a joint table of two columns and their independence."""
+    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+    return float(np.abs(joint - independent).sum() / 2)
+
+
 def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
     r"""Weight pairs of columns by their dependence in a pilot's model, for `randomizer.weight_pairs`.
 
     The weight of columns i and j is $w_{ij} = 0.1 + 0.9\, t_{ij}^2 / \overline{t^2}$, where $t_{ij}$ is
-    the total variation between their joint table and the product of its marginals, and the bar is the
-    mean over pairs. Weights have mean 1; all are 1 if the model shows no dependence.
+    their `pair_dependence`, and the bar is the mean over pairs. Weights have mean 1; all are 1 if the
+    model shows no dependence.
 
     Raises:
         PrivotError: if `model` is not a model of a table whose columns are all reported as codes.
@@ -232,10 +238,7 @@ def pair_weights(model: LocalModel) -> dict[tuple[str, str], float]:
     classes = cast("LatentClassSampler", model.sampler).classes
     names, squares = list(model.schema.coded), {}
     for i, j in combinations(range(len(names)), 2):
-        table = classes.marginal((i, j))
-        product = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
-        total_variation = np.abs(table - product).sum() / 2
-        squares[names[i], names[j]] = float(total_variation**2)
+        squares[names[i], names[j]] = pair_dependence(classes.marginal((i, j))) ** 2
     mean = float(np.mean([*squares.values()])) if squares else 0.0
     if mean < _MIN_DEPENDENCE:
         return dict.fromkeys(squares, 1.0)

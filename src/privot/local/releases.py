@@ -23,7 +23,6 @@ from typing import NamedTuple, Self, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
@@ -33,17 +32,16 @@ from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
-from privot.schema.sampling import draw_within
+from privot.schema.sampling import LineCells
 
 Reports = Release | Counts
-_MAX_TRIES = 100  # most draws of an integer that must be none of the points
 
 
 class Coding(NamedTuple):
     """Codes of a column's atoms in one alphabet."""
 
     codes: Codes  # codes of the atoms (a,)
-    size: int  # size of the alphabet
+    alphabet: Alphabet
 
 
 class ReportedColumn(NamedTuple):
@@ -70,93 +68,7 @@ class ReportedColumn(NamedTuple):
 
     def codings(self, codes: Codes) -> tuple[Coding, ...]:
         """Return the coding in each alphabet, given the atoms' codes (alphabets, a)."""
-        return tuple(map(Coding, codes, [alphabet.size for alphabet in self.alphabets]))
-
-
-@dataclass(frozen=True, eq=False)
-class LineCells:
-    """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
-
-    Arguments:
-        low: Lower end (a,) of each cell; NaN for a missing value.
-        high: Upper end (a,) of each cell; equal to `low` for a point.
-        integer: Whether numbers are integers; a point is excluded from the interval around it.
-
-    Examples:
-        >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
-        >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
-        ...                    np.random.default_rng(0))
-        >>> [np.unique(part).tolist() for part in np.split(drawn, 3)]
-        [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
-    """
-
-    low: Array
-    high: Array
-    integer: bool
-
-    @cached_property
-    def in_order(self) -> NDArray[np.int64]:
-        """Indices of the intervals, from left to right."""
-        wide = np.flatnonzero(self.high > self.low)
-        return wide[np.argsort(self.low[wide], kind="stable")]
-
-    @cached_property
-    def points(self) -> Array:
-        """Numbers that are cells of their own, in increasing order."""
-        return np.unique(self.low[self.high == self.low])
-
-    @cached_property
-    def widths(self) -> Array:
-        """Width of each interval in order: its length, or its number of integers that are not points."""
-        low, high = self.low[self.in_order], self.high[self.in_order]
-        if not self.integer:
-            return np.asarray(high - low)
-        inside = np.searchsorted(self.points, high) - np.searchsorted(self.points, low)
-        return np.asarray(np.maximum(high - low - inside, 1.0))
-
-    def ends(self, masses: Array) -> Array:
-        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes).
-
-        Symbols are those of `privot.schema.sampling`.
-        """
-        order, widths = self.in_order, self.widths[:, None]
-        ends = np.ones((2, *masses.shape))
-        if len(order) < 2:
-            return ends
-        density = np.maximum(masses[order] / widths, 1e-300)
-        below, above = density[:-1], density[1:]  # left and right of each inner edge
-        edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
-        edge = np.minimum(edge, 2 * np.minimum(below, above))
-        left, right = np.empty_like(density), np.empty_like(density)
-        left[1:], right[:-1] = edge / above, edge / below
-        left[0], right[-1] = 2 - right[0], 2 - left[-1]  # the outer ends
-        ends[:, order] = left, right
-        return np.clip(ends, 0.0, 2.0)
-
-    def draw(
-        self,
-        cells: NDArray[np.int64],
-        classes: NDArray[np.int64],
-        masses: Array,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Draw numbers (n,) within `cells` (n,), by the densities of `classes` (n,); NaN where missing.
-
-        The masses of every cell in every class are `masses` (a, classes).
-        """
-        ends = self.ends(masses)
-        low, width = self.low[cells], (self.high - self.low)[cells]
-        numbers, pending = low.copy(), np.flatnonzero(width > 0)
-        for _ in range(_MAX_TRIES):
-            if not len(pending):
-                break
-            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
-            numbers[pending] = low[pending] + positions * width[pending]
-            if not self.integer:
-                break
-            numbers[pending] = np.floor(numbers[pending])
-            pending = pending[np.isin(numbers[pending], self.points)]
-        return numbers
+        return tuple(map(Coding, codes, self.alphabets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +93,32 @@ class Atoms:
         remaining = iter(codes_by_release)
         codings = [column.codings(next(remaining)) if column else () for column in by_release]
         return cls(tuple(codings), newest_codes, cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Categories of a column in a model: its atoms, then mass points (`local.classes.curves`)."""
+
+    codes: Codes  # the schema's code of each place (a,)
+    cells: LineCells | None = None  # intervals and points of the places of numbers and dates
+
+    def numbers(self, atoms: Atoms, name: str) -> Codes:
+        """Return the number of the atom that contains each place (a,).
+
+        Raises:
+            PrivotError: if `atoms`, those of column `name` in a wave, are of other alphabets.
+        """
+        count = len(atoms.codes)
+        if not np.array_equal(self.codes[:count], atoms.codes):
+            raise PrivotError(
+                f"column {name!r} is reported in other alphabets in this wave: give waves of "
+                "randomizers that differ in nothing but epsilon, or fit them apart"
+            )
+        if self.cells is None or atoms.cells is None:
+            return np.arange(count)
+        points = self.cells.low[count:, None]
+        around = (atoms.cells.low <= points) & (points < atoms.cells.high)
+        return np.concatenate([np.arange(count), around.argmax(axis=1)])
 
 
 def _distinct_codes(name: str, reported: Sequence[ReportedColumn]) -> tuple[Codes, list[Codes]]:

@@ -18,8 +18,6 @@ width of the grid on which the distribution is learned. With Laplace noise the t
 beyond the domain, the ratio of the densities $e^{−|y − x|/b}$ of two records does not depend on y.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

@@ -35,13 +35,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.mechanisms import samplers
-from privot.mechanisms.additive_noise import (
-    AdditiveNoise,
-    choose_grid,
-    noise_for,
-    rounded_sensitivity,
-)
+from privot.mechanisms import additive_noise, samplers
 from privot.mechanisms.forms import NoiseForm
 from privot.mechanisms.mechanism import NEGLIGIBLE, Mechanism
 from privot.privacy.curves import calibrate_laplace, laplace_epsilon
@@ -86,7 +80,7 @@ def sample_discrete_laplace(size: samplers.Size, ratio: float) -> samplers.Integ
 
 
 @dataclass(frozen=True)
-class Laplace(AdditiveNoise, kind="laplace"):
+class Laplace(additive_noise.AdditiveNoise, kind="laplace"):
     """Discrete Laplace noise of scale b on a grid, both in unit coordinates.
 
     Examples:
@@ -114,12 +108,14 @@ class Laplace(AdditiveNoise, kind="laplace"):
     @classmethod
     def calibrate(cls, domain: Domain, epsilon: float) -> Self:
         """Return the noise of least b with Δ₁/b ≤ ε, with the grid's rounding, by exact arithmetic."""
-        grid = choose_grid(calibrate_laplace(domain.unit.diameter(1), epsilon))
-        return cls(calibrate_laplace(rounded_sensitivity(domain, 1, grid), epsilon), grid)
+        grid = additive_noise.choose_grid(calibrate_laplace(domain.unit.diameter(1), epsilon))
+        return cls(
+            calibrate_laplace(additive_noise.rounded_sensitivity(domain, 1, grid), epsilon), grid
+        )
 
     @classmethod
     def for_column(cls, column: Column, epsilon: float) -> Mechanism:
-        return noise_for(cls, column, epsilon)
+        return additive_noise.noise_for(cls, column, epsilon)
 
     def form(self, column: Column) -> NoiseForm:
         return NoiseForm("manhattan", self.scale)

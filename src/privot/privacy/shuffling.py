@@ -74,14 +74,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from privot.core.errors import (
-    MOST_STEPS,
-    SMALLEST_DELTA,
-    PrivotError,
-    require_count,
-    require_finite,
-    require_people,
-)
+from privot.core import errors
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import bracket, multiply_up, require_delta
 from privot.privacy.slice_losses import LossDistribution, composed_epsilon
@@ -135,7 +128,7 @@ def shuffled_epsilon(report: float | ReportLaw, num_people: int, delta: float) -
     """
     require_delta(delta, positive=True)
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
-    num_people = require_people(num_people)
+    num_people = errors.require_people(num_people)
     closed_form = shuffled_epsilon_closed_form(law.epsilon0, num_people, delta)
     _, proven = _narrow(
         lambda e: shuffled_delta(law, num_people, e, delta), 0.0, closed_form, delta
@@ -164,13 +157,13 @@ def composed_shuffled_epsilon(
     >>> bool(2 * one < four < 2.5 * one)
     True
     """
-    batches = require_count("batches", batches, MOST_STEPS)
+    batches = errors.require_count("batches", batches, errors.MOST_STEPS)
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if batches == 1:
         return shuffled_epsilon(law, num_people, delta).epsilon
-    if (share := delta / batches) < SMALLEST_DELTA:  # which no report by itself spends
+    if (share := delta / batches) < errors.SMALLEST_DELTA:  # which no report by itself spends
         return multiply_up(law.epsilon0, batches)
-    negligible = max(share * _INFINITE_SHARE, SMALLEST_DELTA)
+    negligible = max(share * _INFINITE_SHARE, errors.SMALLEST_DELTA)
     # At so many ε, the bound of few people takes too long.
     quick = law if law.third is None else replace(law, one_form=False)
     if (highest := shuffled_epsilon(quick, num_people, negligible).epsilon) == 0:
@@ -213,11 +206,11 @@ def calibrate_shuffling(epsilon: float, num_people: int, delta: float) -> float:
     Raises:
         PrivotError: if epsilon is not in [0, 40], num_people < 1, or δ not in (0, 1).
     """
-    require_finite("epsilon", epsilon)
+    errors.require_finite("epsilon", epsilon)
     require_delta(delta, positive=True)
-    num_people = require_people(num_people)
+    num_people = errors.require_people(num_people)
     if epsilon > EPSILON0_MAX:
-        raise PrivotError(
+        raise errors.PrivotError(
             f"epsilon is {epsilon!r}: above 40 shuffling amplifies nothing; give every report epsilon"
         )
     # Slightly smaller, so that `shuffled_epsilon` of the result, which rounds up, is at most epsilon.
@@ -250,7 +243,7 @@ def shuffled_delta(
     """
     if num_people < 1 or not epsilon >= 0:
         given = f"epsilon {epsilon}, num_people {num_people}"
-        raise PrivotError(f"{given}: give epsilon ≥ 0 and at least one person")
+        raise errors.PrivotError(f"{given}: give epsilon ≥ 0 and at least one person")
     law = report if isinstance(report, ReportLaw) else ReportLaw.worst(report)
     if epsilon >= law.epsilon0:
         return 0.0

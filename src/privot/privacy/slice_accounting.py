@@ -38,16 +38,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 import scipy
 
-from privot.core.errors import (
-    MOST_DIMENSIONS,
-    MOST_PEOPLE,
-    MOST_PROJECTIONS,
-    MOST_STEPS,
-    PrivotError,
-    require_choice,
-    require_count,
-    require_finite,
-)
+from privot.core import errors
 from privot.privacy.guarantees import ApproximateDP, RenyiDP
 from privot.privacy.rounding import check_delta, exactly, require_delta
 from privot.privacy.slice_losses import SampledPair, composed_epsilon
@@ -73,10 +64,10 @@ _ERROR = 1e-11
 _OVERFLOW_SHARE = 1 / 40
 _MIN_NOISE = 1e-60  # smallest noise per sensitivity whose moments are floats
 _COUNTS = {
-    "dim": MOST_DIMENSIONS,
-    "num_projections": MOST_PROJECTIONS,
-    "records": MOST_PEOPLE,
-    "batch_size": MOST_PEOPLE,
+    "dim": errors.MOST_DIMENSIONS,
+    "num_projections": errors.MOST_PROJECTIONS,
+    "records": errors.MOST_PEOPLE,
+    "batch_size": errors.MOST_PEOPLE,
 }
 _GRID_CELLS = 160  # cells per ε/√steps of a grid of losses
 _MAX_REFINEMENTS, _LARGE_DECREASE = 8, 2.5  # finer grids are tried if ε decreased by this factor
@@ -199,14 +190,14 @@ class SlicedAccounting:
 
     def __post_init__(self) -> None:
         for name, most in _COUNTS.items():
-            object.__setattr__(self, name, require_count(name, getattr(self, name), most))
+            object.__setattr__(self, name, errors.require_count(name, getattr(self, name), most))
         if self.batch_size > self.records:
-            raise PrivotError(
+            raise errors.PrivotError(
                 f"batch_size is {self.batch_size}: there are only {self.records} records; "
                 "take a smaller batch"
             )
         if self.sampling == "none" and self.batch_size != self.records:
-            raise PrivotError(
+            raise errors.PrivotError(
                 f"batch_size is {self.batch_size} with sampling 'none': every step then sees all "
                 f"{self.records} records; set it to that, or choose a sampling"
             )
@@ -232,7 +223,7 @@ class SlicedAccounting:
 
     def steps_of(self, epochs: float) -> int:
         """Return the number of steps that use each record `epochs` times on average, rounded up."""
-        require_finite("epochs", epochs, positive=True)
+        errors.require_finite("epochs", epochs, positive=True)
         return math.ceil(epochs * self.records / self.batch_size)
 
     def overflow(self, steps: int, delta: float) -> Overflow:
@@ -244,7 +235,7 @@ class SlicedAccounting:
         blank record: a run may be conditioned on no overflow, whose probability is the same for the two
         neighbors. For other samplings, whose batches have a fixed size, the result is (0, batch_size).
         """
-        steps = require_count("steps", steps, MOST_STEPS)
+        steps = errors.require_count("steps", steps, errors.MOST_STEPS)
         if self.sampling != "padded_poisson":
             return Overflow(0.0, self.batch_size)
         require_delta(delta, positive=True)
@@ -260,10 +251,10 @@ class SlicedAccounting:
 
     def renyi(self, stddev: float, steps: int) -> RenyiDP:
         """Return the Rényi curve of `steps` releases, rounded up, given that no batch overflows."""
-        require_finite("stddev", stddev, positive=True)
-        steps = require_count("steps", steps, MOST_STEPS)
+        errors.require_finite("stddev", stddev, positive=True)
+        steps = errors.require_count("steps", steps, errors.MOST_STEPS)
         if stddev < _MIN_NOISE * self.sensitivity:
-            raise PrivotError(
+            raise errors.PrivotError(
                 f"stddev is {stddev!r}: so little noise against a sensitivity of "
                 f"{exactly(self.sensitivity)} promises nothing; give more"
             )
@@ -287,12 +278,12 @@ class SlicedAccounting:
         Raises:
             PrivotError: if no noise reaches ε, or an argument is out of range.
         """
-        require_finite("epsilon", epsilon, positive=True)
+        errors.require_finite("epsilon", epsilon, positive=True)
         delta_left = self._delta_left(steps, delta)
-        require_choice("method", method, get_args(Method))
+        errors.require_choice("method", method, get_args(Method))
         stddev = _calibrated(self, epsilon, delta_left, steps, method)
         if not math.isfinite(stddev):
-            raise PrivotError(
+            raise errors.PrivotError(
                 f"epsilon is {epsilon!r}: no amount of noise reaches it by method {method!r} at delta "
                 f"{exactly(delta)} in {steps} steps; ask for a larger epsilon or fewer steps"
                 + (", or use method 'pld', which reaches lower" if method == "rdp" else "")
@@ -312,7 +303,7 @@ class SlicedAccounting:
 
     def _epsilon_at(self, stddev: float, steps: int, delta: float, method: Method) -> float:
         """Return ε at `delta`, which excludes the part spent on overflows."""
-        require_choice("method", method, get_args(Method))
+        errors.require_choice("method", method, get_args(Method))
         best = self.renyi(stddev, steps).to_approximate(delta).epsilon
         if method == "rdp" or best == 0:
             return best
@@ -339,7 +330,7 @@ class SlicedAccounting:
     def _delta_left(self, steps: int, delta: float) -> float:
         """Return δ minus the part spent on overflowing batches."""
         require_delta(delta, positive=True)
-        steps = require_count("steps", steps, MOST_STEPS)
+        steps = errors.require_count("steps", steps, errors.MOST_STEPS)
         check_delta(delta, self.records)
         spent = self.overflow(steps, delta).delta
         return math.nextafter(delta - spent, 0.0) if spent else delta

@@ -28,17 +28,11 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
 
+from privot import privacy
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Mechanism, RandomizedResponse, choose_mechanism
 from privot.mechanisms.choice import takes_points
 from privot.mechanisms.mechanism import mechanism_kind, mechanism_kinds
-from privot.privacy import (
-    ApproximateDP,
-    PureDP,
-    calibrate_gaussian,
-    gaussian_delta,
-    gaussian_epsilon,
-)
 from privot.privacy.rounding import LARGEST_EPSILON, check_delta, round_up, sum_up
 from privot.randomizer.information import choose_forms
 from privot.randomizer.reports.candidates import (
@@ -172,14 +166,14 @@ def _shared_multiplier(
     for j in range(max(1, num_reported - num_pure), min(num_reported, num_gaussian) + 1):
         root = math.sqrt(j)
         # Calibration is needed only if the noise so far is too small for j columns.
-        if multiplier == 0 or gaussian_delta(multiplier, root, j * share) > delta:
-            multiplier = root * calibrate_gaussian(1.0, j * share, delta)
+        if multiplier == 0 or privacy.gaussian_delta(multiplier, root, j * share) > delta:
+            multiplier = root * privacy.calibrate_gaussian(1.0, j * share, delta)
     return multiplier
 
 
 def split_guarantee(
     schema: Schema, mechanisms: Mapping[str, Mechanism], num_reported: int, delta: float
-) -> PureDP | ApproximateDP:
+) -> privacy.PureDP | privacy.ApproximateDP:
     """Compute the guarantee of any `num_reported` columns from their noise, with ε rounded up.
 
     Raises:
@@ -197,7 +191,7 @@ def split_guarantee(
         mu = None if column.domain is None else mechanism.gaussian_mu(column.domain)
         if mu is None:
             guarantee = mechanism.guarantee(column.domain)
-            if not isinstance(guarantee, PureDP):
+            if not isinstance(guarantee, privacy.PureDP):
                 raise PrivotError(
                     f"mechanism {mechanism.kind!r} of column {name!r} spends δ, which only Gaussian "
                     "mechanisms share with other columns: report the column by another"
@@ -208,7 +202,7 @@ def split_guarantee(
     mus.sort(reverse=True)
     losses.sort(reverse=True)
     if not mus:
-        return PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
+        return privacy.PureDP(sum_up(losses[:num_reported]), unit=schema.unit)
     if delta == 0:
         raise PrivotError("delta 0 is not possible with Gaussian noise: state the delta")
     # The worst report has the k−j largest pure losses and the j largest μ, for some j.
@@ -222,10 +216,10 @@ def split_guarantee(
         joint_mu = math.hypot(*mus[:j]) * (1 + _FEW_ROUNDINGS)
         # The exact ε is needed only if j Gaussian columns exceed the worst report so far.
         gaussian_loss = float(Fraction(worst) - pure_loss) * (1 - _FEW_ROUNDINGS)
-        if gaussian_loss <= 0 or gaussian_delta(1.0, joint_mu, gaussian_loss) > delta:
-            exact = Fraction(gaussian_epsilon(1.0, joint_mu, delta))
+        if gaussian_loss <= 0 or privacy.gaussian_delta(1.0, joint_mu, gaussian_loss) > delta:
+            exact = Fraction(privacy.gaussian_epsilon(1.0, joint_mu, delta))
             worst = max(worst, round_up(exact + pure_loss))
-    return ApproximateDP(worst, delta, unit=schema.unit)
+    return privacy.ApproximateDP(worst, delta, unit=schema.unit)
 
 
 class ReportParts(NamedTuple):

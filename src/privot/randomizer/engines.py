@@ -48,15 +48,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
+from privot.randomizer import publishing
 from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, make_parts
-from privot.randomizer.publishing import (
-    Leftover,
-    Parts,
-    discard,
-    publish,
-    refuse_unknown_output,
-    require_unwritten,
-)
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import CountPlan, Counts, count
 from privot.randomizer.reports.rows import COUNTS_SUFFIX
@@ -80,7 +73,7 @@ class EngineRun:
 
     randomizer: Randomizer
     output: Path
-    parts: Parts
+    parts: publishing.Parts
     num_rows: int | None = None
 
     @classmethod
@@ -91,7 +84,7 @@ class EngineRun:
         *,
         num_rows: int | None = None,
         part_rows: int | None = None,
-        leftover: Leftover = "refuse",
+        leftover: publishing.Leftover = "refuse",
     ) -> Self:
         """Create a run, to be sent to tasks, and its folder of parts, which all must see, as one user.
 
@@ -116,7 +109,7 @@ class EngineRun:
                     "reports: make a release, and count it"
                 )
         else:
-            refuse_unknown_output(path)
+            publishing.refuse_unknown_output(path)
         parts = begin_parts(
             randomizer, path, (num_rows, None), PIPE_IDENTITY, leftover, part_rows, lambda _: None
         )
@@ -183,13 +176,13 @@ class EngineRun:
         for receipt in committed:
             outside.update(receipt["outside"])
         if self.output.suffix == COUNTS_SUFFIX:
-            require_unwritten(self.parts, self.output)
+            publishing.require_unwritten(self.parts, self.output)
             counts = reduce(Counts.merge, map(Counts.load, self.parts.paths()))
             counts.save(self.output)
             num_rows = len(counts)
         else:
-            num_rows = publish(self.parts, self.output, self.randomizer.to_json())
-        discard(self.parts.folder)
+            num_rows = publishing.publish(self.parts, self.output, self.randomizer.to_json())
+        publishing.discard(self.parts.folder)
         return Privatized(num_rows, 0, dict(outside))
 
     def _write_counts(self, path: Path, pieces: Iterable[pa.Table]) -> int:

@@ -43,16 +43,8 @@ from typing import IO, Any, Literal, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from privot.core import files
 from privot.core.errors import PrivotError
-from privot.core.files import (
-    cannot_write,
-    create,
-    draft_path,
-    flush,
-    replacing_file,
-    replacing_folder,
-    write_file,
-)
 from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import (
     REPORT_ID,
@@ -141,9 +133,11 @@ class Parts:
             if (folder / _MANIFEST).exists() or any(folder.glob("part-*.arrow")):
                 _require_same_run(folder, made_with)
             else:
-                write_file(folder / _MANIFEST, json.dumps(made_with, indent=2) + "\n", secret=True)
+                files.write_file(
+                    folder / _MANIFEST, json.dumps(made_with, indent=2) + "\n", secret=True
+                )
         except OSError as error:
-            raise cannot_write(output, error) from error
+            raise files.cannot_write(output, error) from error
         return cls(folder, part_rows, buckets, len(drafts))
 
     def path(self, number: int) -> Path:
@@ -194,16 +188,16 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
         FileExistsError: if the path exists.
         PrivotError: if the disk is full.
     """
-    draft = draft_path(path)
+    draft = files.draft_path(path)
     try:
-        create(draft, secret=True)
+        files.create(draft, secret=True)
         written = write(draft)
-        flush(draft)
+        files.flush(draft)
         _link(draft, path)
     except FileExistsError:
         raise
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise files.cannot_write(path, error) from error
     finally:
         draft.unlink(missing_ok=True)
     return written
@@ -211,7 +205,7 @@ def _store(path: Path, write: Callable[[Path], int]) -> int:
 
 def discard(folder: Path) -> None:
     """Delete a folder of parts; it is renamed first, so that all parts disappear at once."""
-    trash = draft_path(folder)
+    trash = files.draft_path(folder)
     with suppress(FileNotFoundError):
         os.rename(folder, trash)
     shutil.rmtree(trash, ignore_errors=True)
@@ -302,14 +296,14 @@ def publish(
     if not isinstance(output, Path):
         return write_text(output, shuffled)
     if not output.suffix:
-        with replacing_folder(output) as folder:
+        with files.replacing_folder(output) as folder:
             sizes = [
                 write_reports(folder / shard_name(number), [table], randomizer)
                 for number, table in enumerate(shuffled)
             ]
             write_manifest(folder, sizes)
         return sum(sizes)
-    with replacing_file(output) as draft:
+    with files.replacing_file(output) as draft:
         if table_suffix(output) == ".parquet":
             return write_reports(draft, shuffled, randomizer)
         return write_text(draft, shuffled, zipped=output.name.endswith(".gz"))

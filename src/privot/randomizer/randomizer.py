@@ -36,17 +36,10 @@ from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.distributed import ReportLaw
 from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
+from privot.randomizer.reports import shuffled
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
-from privot.randomizer.reports.shuffled import (
-    most_accurate_shuffled,
-    require_batch_promised,
-    require_promised,
-    require_randomized,
-    shuffled_guarantee,
-    shuffled_promise,
-)
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
@@ -89,7 +82,7 @@ class Randomizer(Summarized):
         self._require_each_column_once()
         self._require_names_unreserved()
         # The guarantee raises an error for mechanisms that do not fit or have no guarantee.
-        require_promised(self.schema.promise, self.guarantee)
+        shuffled.require_promised(self.schema.promise, self.guarantee)
 
     @classmethod
     def calibrate(
@@ -128,7 +121,7 @@ class Randomizer(Summarized):
         """
         promise = promise_or_epsilon(schema.promise, epsilon, delta or None)
         if promise is not None:
-            require_randomized(promise)
+            shuffled.require_randomized(promise)
 
         def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = calibrate_reports(
@@ -145,7 +138,7 @@ class Randomizer(Summarized):
             return randomizer
 
         if promise is not None and promise.where == "shuffled":
-            return cast(Self, most_accurate_shuffled(promise, calibrate_locally))
+            return cast(Self, shuffled.most_accurate_shuffled(promise, calibrate_locally))
         if promise is not None:
             epsilon, delta = promise.epsilon, promise.delta
         return cast(Self, calibrate_locally(cast(float, epsilon), delta))
@@ -206,7 +199,9 @@ class Randomizer(Summarized):
         if promise is None or promise.where != "shuffled":
             return self.guarantee.times(batches)
         count = (promise.people or 1) if num_reports is None else num_reports
-        return shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
+        return shuffled.shuffled_guarantee(
+            promise, self.report_law, count, batches, self.schema.unit
+        )
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
         """Return the guarantee of a panel.
@@ -319,7 +314,7 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
-        if keep_order and shuffled_promise(self.schema):
+        if keep_order and shuffled.shuffled_promise(self.schema):
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
@@ -415,8 +410,8 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
                 "again with `privot calibrate`"
             )
-        if promise := shuffled_promise(schema):
-            require_batch_promised(promise, randomizer.report_law)
+        if promise := shuffled.shuffled_promise(schema):
+            shuffled.require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
                 "the randomizer's program for devices is not that of its mechanisms, so it has no "
@@ -585,8 +580,8 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        shuffled = shuffled_promise(self.schema) is not None
+        in_order = shuffled.shuffled_promise(self.schema) is not None
         for _ in self.rows.validated(
-            lambda piece: (self.randomizer.reasons(piece), None), shuffled
+            lambda piece: (self.randomizer.reasons(piece), None), in_order
         ):
             pass

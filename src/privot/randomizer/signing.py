@@ -14,15 +14,10 @@ import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, write_file
@@ -35,7 +30,9 @@ def new_key(path: Path) -> None:
 
 def write_key(path: Path, key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> None:
     """Write a private key in PEM, readable by its owner only; raise PrivotError if the file exists."""
-    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -57,7 +54,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 def read_pem(path: Path) -> PrivateKeyTypes:
     """Read a private key of any kind from a PEM file without a password."""
     try:
-        return load_pem_private_key(path.read_bytes(), None)
+        return serialization.load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
         raise PrivotError(f"key {path} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):

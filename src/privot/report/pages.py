@@ -22,28 +22,8 @@ from privot.local import LocalModel, WaveModel
 from privot.local.waves.wave_model import Trend
 from privot.models import History, Model
 from privot.randomizer import Release
+from privot.report import panels
 from privot.report.charts import bars_of
-from privot.report.panels import (
-    INK,
-    LEARNED,
-    LIGHT,
-    MUTED,
-    PRIVATE,
-    RECEIVED,
-    ImagePanel,
-    data_uri,
-    draw_image_panels,
-    grid_axes,
-    limits_of,
-    new_figure,
-    present_points,
-    reported_images,
-    save_png,
-    show_images,
-    styled,
-    unit_images,
-    write_page,
-)
 from privot.schema import Schema
 from privot.tables.files import as_table, write_table
 
@@ -63,7 +43,7 @@ _WIDTH, _HEIGHT = 3.6, 2.6  # size of a panel, in inches
 _IMAGES, _BINS, _CELLS = 36, 40, 60  # in a panel: images, bins, cells along a side of a map
 _SAMPLES = 64  # sampled images on the page of a fit
 _ROWS = 10_000  # most rows of the tables of a simulated campaign
-_BARS: dict[str, Any] = {"color": PRIVATE, "alpha": 0.35}
+_BARS: dict[str, Any] = {"color": panels.PRIVATE, "alpha": 0.35}
 
 
 def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 0) -> Figure:
@@ -88,10 +68,10 @@ def plot(model: Model, real: Any = None, *, num_rows: int = 10_000, seed: int = 
     if real is not None:
         tables["real"] = as_table(real)
         model.schema.check_table(tables["real"])
-    panels = _panels(model.schema, tables)[:_MAX_PANELS]
-    with styled():
-        figure, axes = grid_axes(len(panels), _ACROSS, _WIDTH, _HEIGHT)
-        for axis, (title, draw) in zip(axes, panels, strict=True):
+    plots = _panels(model.schema, tables)[:_MAX_PANELS]
+    with panels.styled():
+        figure, axes = panels.grid_axes(len(plots), _ACROSS, _WIDTH, _HEIGHT)
+        for axis, (title, draw) in zip(axes, plots, strict=True):
             axis.set_title(title, fontsize=10, fontweight="bold")
             draw(axis)
     return figure
@@ -104,33 +84,35 @@ def _panels(
 
     Images and points in the plane have a panel for each table, other columns one for all tables.
     """
-    panels: list[tuple[str, Callable[[Axes], None]]] = []
+    plots: list[tuple[str, Callable[[Axes], None]]] = []
     for name in schema.columns:
         titles = {kind: f"{name}, {kind}" if len(tables) > 1 else name for kind in tables}
         if name in schema.images:
             for kind, table in tables.items():
-                images = unit_images(schema.images[name], name, table, _IMAGES)
-                panels.append((titles[kind], partial(_draw_images, images)))
+                images = panels.unit_images(schema.images[name], name, table, _IMAGES)
+                plots.append((titles[kind], partial(_draw_images, images)))
         elif name in schema.vectors:
             column = schema.vectors[name]
             parts = column.table_columns(name)
-            all_points = {kind: present_points(column, name, t) for kind, t in tables.items()}
+            all_points = {
+                kind: panels.present_points(column, name, t) for kind, t in tables.items()
+            }
             if len(parts) == 2:
-                limits = limits_of(list(all_points.values()))
+                limits = panels.limits_of(list(all_points.values()))
                 for kind, points in all_points.items():
-                    panels.append((titles[kind], partial(_draw_plane, parts, limits, points)))
+                    plots.append((titles[kind], partial(_draw_plane, parts, limits, points)))
                 continue
             for number, part in enumerate(parts):
                 values = {kind: points[:, number] for kind, points in all_points.items()}
-                panels.append((part, partial(_draw_density, values)))
+                plots.append((part, partial(_draw_density, values)))
         else:
-            panels.append((name, partial(_draw_bars, schema, name, tables)))
-    return panels
+            plots.append((name, partial(_draw_bars, schema, name, tables)))
+    return plots
 
 
 def _draw_images(images: np.ndarray, axis: Axes) -> None:
     axis.set_axis_off()
-    show_images(axis, images, round(_IMAGES**0.5), paper=1.0)
+    panels.show_images(axis, images, round(_IMAGES**0.5), paper=1.0)
 
 
 def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axes) -> None:
@@ -140,7 +122,9 @@ def _draw_bars(schema: Schema, name: str, tables: dict[str, pa.Table], axis: Axe
     if real is not None:
         axis.barh(rows, [bar.real or 0.0 for bar in bars], **_BARS, label="real")
     height = 0.35 if real is not None else 0.8
-    axis.barh(rows, [bar.synthetic for bar in bars], height, color=LEARNED, label="synthetic")
+    axis.barh(
+        rows, [bar.synthetic for bar in bars], height, color=panels.LEARNED, label="synthetic"
+    )
     axis.set_yticks(rows, [bar.label for bar in bars], fontsize=7)
     axis.invert_yaxis()
 
@@ -150,7 +134,7 @@ def _draw_plane(
 ) -> None:
     """Draw the counts of points (n, 2) in the cells of a grid between the limits."""
     cells, *edges = np.histogram2d(points[:, 0], points[:, 1], bins=_CELLS, range=limits)
-    axis.pcolormesh(*edges, cells.T, cmap=LIGHT)
+    axis.pcolormesh(*edges, cells.T, cmap=panels.LIGHT)
     axis.set_xlabel(parts[0])
     axis.set_ylabel(parts[1])
 
@@ -160,7 +144,7 @@ def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
     bins = np.linspace(all_values.min(), all_values.max(), _BINS + 1).tolist()
     if "real" in values:
         axis.hist(values["real"], bins, density=True, **_BARS, label="real")
-    outline: dict[str, Any] = {"histtype": "step", "color": LEARNED, "linewidth": 1.6}
+    outline: dict[str, Any] = {"histtype": "step", "color": panels.LEARNED, "linewidth": 1.6}
     axis.hist(values["synthetic"], bins, density=True, **outline, label="synthetic")
     axis.set_yticks([])
     axis.legend(fontsize=8)
@@ -168,14 +152,14 @@ def _draw_density(values: dict[str, np.ndarray], axis: Axes) -> None:
 
 def draw_loss(history: History) -> Figure:
     """Draw the training loss of each step, and its running mean."""
-    with styled():
-        figure = new_figure(7.0, 2.6)
+    with panels.styled():
+        figure = panels.new_figure(7.0, 2.6)
         axis = figure.subplots()
         loss = history["loss"]
-        axis.plot(history["step"], loss, color=RECEIVED, linewidth=0.7, alpha=0.8)
+        axis.plot(history["step"], loss, color=panels.RECEIVED, linewidth=0.7, alpha=0.8)
         window = max(1, len(loss) // 16)
         smooth = np.convolve(loss, np.ones(window) / window, mode="valid")
-        axis.plot(history["step"][window - 1 :], smooth, color=INK, linewidth=1.8)
+        axis.plot(history["step"][window - 1 :], smooth, color=panels.INK, linewidth=1.8)
         axis.set_xlabel("step")
         axis.set_ylabel("entropic cost (nats)")
         # The losses of the first twentieth of the steps, far above the others, are cut off.
@@ -190,17 +174,19 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
     synthetic = model.sample(_SAMPLES, seed=0)
     figures = []
     for name, column in model.schema.images.items():
-        panels = []
+        image_panels = []
         if name in release.randomizer.splits:  # otherwise reports are candidates, not images
-            received, limit = reported_images(release, name)
-            one_report = ImagePanel("One report", "all that one device sends", received, limit, 1)
-            panels = [
+            received, limit = panels.reported_images(release, name)
+            one_report = panels.ImagePanel(
+                "One report", "all that one device sends", received, limit, 1
+            )
+            image_panels = [
                 one_report,
-                ImagePanel("Reports", f"some of {len(release):,}", received, limit),
+                panels.ImagePanel("Reports", f"some of {len(release):,}", received, limit),
             ]
-        images = unit_images(column, name, synthetic)
-        panels.append(ImagePanel("What the model draws", "samples", images))
-        figures.append(data_uri(draw_image_panels(panels), dpi=130))
+        images = panels.unit_images(column, name, synthetic)
+        image_panels.append(panels.ImagePanel("What the model draws", "samples", images))
+        figures.append(panels.data_uri(panels.draw_image_panels(image_panels), dpi=130))
     fields = {
         "num_reports": len(release),
         "figures": figures,
@@ -208,7 +194,7 @@ def write_image_fit_report(path: Path, model: LocalModel, release: Release) -> N
         "unit": model.schema.unit,
         "made_with": model.made_with,
     }
-    write_page(path, "image_fit.html", fields | _promise_and_loss(model))
+    panels.write_page(path, "image_fit.html", fields | _promise_and_loss(model))
 
 
 def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
@@ -216,7 +202,7 @@ def _promise_and_loss(model: LocalModel) -> dict[str, str | None]:
     return {
         "promise": model.guarantee.describe(),
         "guarantee": str(model.guarantee),
-        "loss": None if model.history is None else data_uri(draw_loss(model.history)),
+        "loss": None if model.history is None else panels.data_uri(draw_loss(model.history)),
     }
 
 
@@ -230,10 +216,10 @@ def write_results(
 ) -> None:
     """Write a demo's folder: page, picture (file name and figure), `metrics.json` and model."""
     name, figure = picture
-    shared = {"m": metrics, "picture": data_uri(figure, dpi=150)} | _promise_and_loss(model)
+    shared = {"m": metrics, "picture": panels.data_uri(figure, dpi=150)} | _promise_and_loss(model)
     with replacing_folder(folder) as draft:
-        write_page(draft / "report.html", template, shared | fields)
-        save_png(figure, draft / name, dpi=110)
+        panels.write_page(draft / "report.html", template, shared | fields)
+        panels.save_png(figure, draft / name, dpi=110)
         _write_json(draft / "metrics.json", asdict(metrics))
         model.save(draft / "model")
 
@@ -279,8 +265,10 @@ def _write_stamped(
 ) -> None:
     """Write page, picture and numbers of a simulation, marked as SIMULATED."""
     page, picture, json_file = paths
-    write_page(page, template, fields | {"stamp": STAMP, "figure": data_uri(figure, dpi=130)})
-    save_png(figure, picture, dpi=130)
+    panels.write_page(
+        page, template, fields | {"stamp": STAMP, "figure": panels.data_uri(figure, dpi=130)}
+    )
+    panels.save_png(figure, picture, dpi=130)
     _write_json(json_file, {"stamp": STAMP} | numbers)
 
 
@@ -290,17 +278,22 @@ def _write_json(path: Path, fields: dict[str, Any]) -> None:
 
 def draw_trust(plan: TrustPlan) -> Figure:
     """Draw predicted errors against ε: a line for each place of trust, and one without noise."""
-    with styled():
-        figure = new_figure(6.4, 4.0)
+    with panels.styled():
+        figure = panels.new_figure(6.4, 4.0)
         axis = figure.subplots()
-        for where, color in zip(PLACES, (RECEIVED, PRIVATE, LEARNED, INK), strict=True):
+        for where, color in zip(
+            PLACES, (panels.RECEIVED, panels.PRIVATE, panels.LEARNED, panels.INK), strict=True
+        ):
             rows = [row for row in plan.rows if row.where == where and not row.refused]
             errors = [row.predicted[plan.measure] for row in rows]
             axis.plot(
                 [row.epsilon for row in rows], errors, "o-", color=color, label=TRUSTED[where]
             )
         axis.axhline(
-            plan.without_noise[plan.measure], color=MUTED, linestyle=":", label="without noise"
+            plan.without_noise[plan.measure],
+            color=panels.MUTED,
+            linestyle=":",
+            label="without noise",
         )
         axis.set(xscale="log", yscale="log", xlabel="ε", ylabel=ERROR_NAMES[plan.measure])
         ticks = sorted({row.epsilon for row in plan.rows})
@@ -324,15 +317,15 @@ def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
 
 _TRENDS_ACROSS, _TREND_HEIGHT = 3, 2.5  # panels in a row; height of a panel, in inches
 _MAX_CATEGORIES, _MAX_TREND_TICKS = 5, 5  # in a panel
-_COLORS = (LEARNED, PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
+_COLORS = (panels.LEARNED, panels.PRIVATE, "#2a9d6f", "#9b5de5", "#8a8f98")
 
 
 def draw_trends(model: WaveModel) -> Figure:
     """Draw a panel for each column: the mean of numbers, or the shares of the first five categories."""
     by_column = (_trends_of(model, name) for name in model.schema.table_columns)
     groups = [trends for trends in by_column if trends][:_MAX_PANELS]
-    with styled():
-        figure, axes = grid_axes(len(groups), _TRENDS_ACROSS, _WIDTH, _TREND_HEIGHT)
+    with panels.styled():
+        figure, axes = panels.grid_axes(len(groups), _TRENDS_ACROSS, _WIDTH, _TREND_HEIGHT)
         for axis, trends in zip(axes, groups, strict=True):
             _draw_trends_of_column(axis, trends)
     return figure
@@ -370,7 +363,7 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         except PrivotError:  # there are only two waves, or the column has no numbers
             continue
     fields = {
-        "figure": data_uri(draw_trends(model), dpi=130),
+        "figure": panels.data_uri(draw_trends(model), dpi=130),
         "waves": len(model.times),
         "first": model.times[0],
         "last": model.times[-1],
@@ -381,4 +374,4 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         "all": str(model.guarantee_of_all),
         "unit": model.schema.unit,
     }
-    write_page(path, "waves.html", fields)
+    panels.write_page(path, "waves.html", fields)

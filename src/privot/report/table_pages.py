@@ -22,30 +22,8 @@ from privot.evaluation.number_checks import NumberCheck
 from privot.evaluation.result import Comparison, Evaluation
 from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
 from privot.local import LocalModel
-from privot.report.charts import (
-    MAX_PAIRED,
-    Bar,
-    bars_of,
-    draw_heat_map,
-    draw_histogram,
-    format_number,
-    shorten,
-    worst,
-)
+from privot.report import charts, panels
 from privot.report.pages import draw_loss
-from privot.report.panels import (
-    ImagePanel,
-    Map,
-    data_uri,
-    draw_image_panels,
-    draw_maps,
-    inline_svg,
-    limits_of,
-    present_points,
-    reported_images,
-    unit_images,
-    write_page,
-)
 from privot.schema import Schema
 from privot.schema.domains import Array
 
@@ -81,7 +59,7 @@ class Card:
     error: float  # error by which the column is graded
     score: str  # the error in words
     grade: Grade
-    bars: tuple[Bar, ...] = ()  # shares of categories
+    bars: tuple[charts.Bar, ...] = ()  # shares of categories
     histogram: Markup | None = None  # SVG of numbers
     facts: tuple[Fact, ...] = ()  # statistics below a histogram
     note: str = ""  # a sentence at the bottom, or empty
@@ -130,9 +108,9 @@ def cards(
                     all_cards.append(_number_card(schema, part, values, score, column_check))
         elif name in schema.coded:
             shares = () if column_check is None else column_check.shares
-            bars = bars_of(schema, name, synthetic, real, shares)
+            bars = charts.bars_of(schema, name, synthetic, real, shares)
             all_cards.append(_bar_card(name, bars, code_scores.get(name), column_check))
-    return [all_cards[i] for i in worst([card.error for card in all_cards], MAX_COLUMNS)]
+    return [all_cards[i] for i in charts.worst([card.error for card in all_cards], MAX_COLUMNS)]
 
 
 class _Values(NamedTuple):
@@ -152,7 +130,7 @@ def _note(check: ColumnCheck | None) -> str:
 
 
 def _bar_card(
-    name: str, bars: tuple[Bar, ...], score: Score | None, check: ColumnCheck | None
+    name: str, bars: tuple[charts.Bar, ...], score: Score | None, check: ColumnCheck | None
 ) -> Card:
     """Return a card of bars, graded by the score against real records, or else by the check."""
     if score is None:
@@ -169,7 +147,7 @@ def _number_card(
     synthetic = values.synthetic[~np.isnan(values.synthetic)]
     real = None if values.real is None else values.real[~np.isnan(values.real)]
     number = None if check is None else check.number
-    figure = draw_histogram(schema, part, synthetic, real, number)
+    figure = charts.draw_histogram(schema, part, synthetic, real, number)
     error, words = 0.0, ""
     graded: Grade = "unknown"
     if score is not None:
@@ -177,7 +155,7 @@ def _number_card(
         words, graded = f"KS {error:.3f}, floor {floor:.3f}", grade(error, NUMBER, floor)
     elif check is not None:
         error, words, graded = _graded_by(check)
-    histogram = None if figure is None else inline_svg(figure, f"Histogram of {part}")
+    histogram = None if figure is None else panels.inline_svg(figure, f"Histogram of {part}")
     facts = tuple(_facts(schema, part, values, score, number))
     return Card(part, error, words, graded, (), histogram, facts, _note(check))
 
@@ -190,7 +168,10 @@ def _facts(
     number: NumberCheck | None,
 ) -> Iterator[Fact]:
     """Yield the statistics below a histogram, from a score against real numbers and from a check."""
-    formatted, names = partial(format_number, schema, part), ("mean", "25 %", "median", "75 %")
+    formatted, names = (
+        partial(charts.format_number, schema, part),
+        ("mean", "25 %", "median", "75 %"),
+    )
     # The quartiles are in the middle of the quantiles of scores, and of those of checks.
     pairs = [None] * 4 if score is None else [score.mean, *score.quantiles[2:5]]
     checks = [None] * 4 if number is None else [number.mean, *number.quantiles[1:4]]
@@ -266,11 +247,11 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
         "images": comparison.images,
         "image_panels": [_draw_images(evaluation, name) for name in schema.images],
         "label": evaluation.label,
-        "loss": None if history is None else data_uri(draw_loss(history)),
+        "loss": None if history is None else panels.data_uri(draw_loss(history)),
         "gauges": _gauges(comparison),
     }
     pairs = _pair_fields(comparison.table)
-    write_page(path, "evaluation.html", fields | pairs | _shared(schema, synthetic))
+    panels.write_page(path, "evaluation.html", fields | pairs | _shared(schema, synthetic))
 
 
 def write_check_report(check: Check, model: LocalModel, path: str | Path) -> None:
@@ -301,7 +282,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
         "worst": rows,
         "maps": _draw_maps(model.schema, sample),
     }
-    write_page(path, "check.html", fields | _shared(model.schema, sample))
+    panels.write_page(path, "check.html", fields | _shared(model.schema, sample))
 
 
 def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
@@ -313,7 +294,7 @@ def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
         "unit": schema.unit,
         "num_cards": len([name for name in schema.table_columns if name not in schema.images]),
         "max_columns": MAX_COLUMNS,
-        "max_paired": MAX_PAIRED,
+        "max_paired": charts.MAX_PAIRED,
         "sample": {"names": shown, "rows": rows if shown else [], "more": len(names) - len(shown)},
     }
 
@@ -356,31 +337,35 @@ def _heat_map(
     words: tuple[str, str, str],
 ) -> Markup:
     """Return the heat map of the columns of `diagonal` as SVG, with a description."""
-    figure = draw_heat_map(diagonal, below, above, words)
+    figure = charts.draw_heat_map(diagonal, below, above, words)
     description = f"Every pair of columns: below the diagonal {words[1]}, above it {words[2]}"
-    return inline_svg(figure, description, min(1.25 * 72 * figure.get_figwidth(), 820))
+    return panels.inline_svg(figure, description, min(1.25 * 72 * figure.get_figwidth(), 820))
 
 
 def _cell_text(value: object) -> str:
     if value is None:
         return "–"
-    return shorten(f"{value:.6g}" if isinstance(value, float) else str(value), _MAX_LETTERS)
+    return charts.shorten(f"{value:.6g}" if isinstance(value, float) else str(value), _MAX_LETTERS)
 
 
 def _draw_images(evaluation: Evaluation, name: str) -> str:
     """Draw real images, noised synthetic ones if the model is local, and synthetic ones."""
     column, model = evaluation.schema.images[name], evaluation.model
-    synthetic = unit_images(column, name, evaluation.synthetic)
-    panels = [
-        ImagePanel("Real", f"{name}, of real records", unit_images(column, name, evaluation.real)),
-        ImagePanel("Synthetic", "samples of the model", synthetic),
+    synthetic = panels.unit_images(column, name, evaluation.synthetic)
+    image_panels = [
+        panels.ImagePanel(
+            "Real", f"{name}, of real records", panels.unit_images(column, name, evaluation.real)
+        ),
+        panels.ImagePanel("Synthetic", "samples of the model", synthetic),
     ]
     if isinstance(model, LocalModel):
         # Samples of the model are privatized, so no person's budget is spent on the figure.
         reports = model.randomizer.privatize(evaluation.synthetic.slice(0, 512))
         words = "what a device sends, here of synthetic images"
-        panels.insert(1, ImagePanel("Noised", words, *reported_images(reports, name)))
-    return data_uri(draw_image_panels(panels), dpi=130)
+        image_panels.insert(
+            1, panels.ImagePanel("Noised", words, *panels.reported_images(reports, name))
+        )
+    return panels.data_uri(panels.draw_image_panels(image_panels), dpi=130)
 
 
 def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None) -> list[str]:
@@ -390,11 +375,13 @@ def _draw_maps(schema: Schema, synthetic: pa.Table, real: pa.Table | None = None
         parts = column.table_columns(name)
         if len(parts) != 2:
             continue
-        samples = present_points(column, name, synthetic)
-        panels = [Map("Synthetic", "samples of the model", samples)]
+        samples = panels.present_points(column, name, synthetic)
+        shown = [panels.Map("Synthetic", "samples of the model", samples)]
         if real is not None:
-            panels.insert(0, Map("Real", name, present_points(column, name, real)))
+            shown.insert(0, panels.Map("Real", name, panels.present_points(column, name, real)))
         geographic = "latitude" in parts[1].lower()
-        limits = limits_of([panel.points for panel in panels])
-        maps.append(data_uri(draw_maps(panels, (limits[0], limits[1]), geographic=geographic)))
+        limits = panels.limits_of([panel.points for panel in shown])
+        maps.append(
+            panels.data_uri(panels.draw_maps(shown, (limits[0], limits[1]), geographic=geographic))
+        )
     return maps

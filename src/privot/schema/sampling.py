@@ -11,7 +11,7 @@ that meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ 
 lies between $e_-$ and $e_+$, the height is clipped between them, and the knot moves to preserve the
 mass: a density that decreases from cell to cell decreases within each cell, too.
 
-On the **line** (`privot.local.releases.LineCells`) cells may have any widths, and each class of a
+On the **line** (`LineCells`) cells may have any widths, and each class of a
 latent-class model has its own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$.
 Integer i gets the mass of $[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the
 density is a product over the axes, whose steps between cells are of second order. There the mass of a
@@ -34,7 +34,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
+_MAX_TRIES = 100  # most draws of an integer that must be none of the points
 _BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
@@ -109,6 +111,92 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
     along = share * (start + end) / np.maximum(start + root, 1e-300)
     positions = np.where(left, knot * along, knot + (1 - knot) * along)
     return np.asarray(np.clip(positions, 0.0, _BELOW_ONE))
+
+
+@dataclass(frozen=True, eq=False)
+class LineCells:
+    """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
+
+    Arguments:
+        low: Lower end (a,) of each cell; NaN for a missing value.
+        high: Upper end (a,) of each cell; equal to `low` for a point.
+        integer: Whether numbers are integers; a point is excluded from the interval around it.
+
+    Examples:
+        >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
+        >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
+        ...                    np.random.default_rng(0))
+        >>> [np.unique(part).tolist() for part in np.split(drawn, 3)]
+        [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
+    """
+
+    low: Array
+    high: Array
+    integer: bool
+
+    @cached_property
+    def in_order(self) -> NDArray[np.int64]:
+        """Indices of the intervals, from left to right."""
+        wide = np.flatnonzero(self.high > self.low)
+        return wide[np.argsort(self.low[wide], kind="stable")]
+
+    @cached_property
+    def points(self) -> Array:
+        """Numbers that are cells of their own, in increasing order."""
+        return np.unique(self.low[self.high == self.low])
+
+    @cached_property
+    def widths(self) -> Array:
+        """Width of each interval in order: its length, or its number of integers that are not points."""
+        low, high = self.low[self.in_order], self.high[self.in_order]
+        if not self.integer:
+            return np.asarray(high - low)
+        inside = np.searchsorted(self.points, high) - np.searchsorted(self.points, low)
+        return np.asarray(np.maximum(high - low - inside, 1.0))
+
+    def ends(self, masses: Array) -> Array:
+        """Return end densities $e_-/ρ, e_+/ρ$ (2, a, classes) for cell masses (a, classes).
+
+        Symbols are those of the module.
+        """
+        order, widths = self.in_order, self.widths[:, None]
+        ends = np.ones((2, *masses.shape))
+        if len(order) < 2:
+            return ends
+        density = np.maximum(masses[order] / widths, 1e-300)
+        below, above = density[:-1], density[1:]  # left and right of each inner edge
+        edge = (widths[:-1] + widths[1:]) / (widths[1:] / below + widths[:-1] / above)
+        edge = np.minimum(edge, 2 * np.minimum(below, above))
+        left, right = np.empty_like(density), np.empty_like(density)
+        left[1:], right[:-1] = edge / above, edge / below
+        left[0], right[-1] = 2 - right[0], 2 - left[-1]  # the outer ends
+        ends[:, order] = left, right
+        return np.clip(ends, 0.0, 2.0)
+
+    def draw(
+        self,
+        cells: NDArray[np.int64],
+        classes: NDArray[np.int64],
+        masses: Array,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Draw numbers (n,) within `cells` (n,), by the densities of `classes` (n,); NaN where missing.
+
+        The masses of every cell in every class are `masses` (a, classes).
+        """
+        ends = self.ends(masses)
+        low, width = self.low[cells], (self.high - self.low)[cells]
+        numbers, pending = low.copy(), np.flatnonzero(width > 0)
+        for _ in range(_MAX_TRIES):
+            if not len(pending):
+                break
+            positions = draw_within(ends[:, cells[pending], classes[pending]], rng)
+            numbers[pending] = low[pending] + positions * width[pending]
+            if not self.integer:
+                break
+            numbers[pending] = np.floor(numbers[pending])
+            pending = pending[np.isin(numbers[pending], self.points)]
+        return numbers
 
 
 def values_of(value: Any) -> list[Any]:

@@ -36,13 +36,7 @@ import pyarrow.parquet as pq
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
-from privot.tables.csv_records import (
-    COMMA_SEPARATED,
-    RecordForm,
-    open_csv_file,
-    place_in_csv,
-    read_csv_pieces,
-)
+from privot.tables import csv_records
 from privot.tables.files import (
     BATCH_ROWS,
     METADATA_KEY,
@@ -61,7 +55,9 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"  # value of a missing key in a fo
 
 
 def open_records(
-    path: str | Path, schema: Schema | None = None, form: RecordForm = COMMA_SEPARATED
+    path: str | Path,
+    schema: Schema | None = None,
+    form: csv_records.RecordForm = csv_records.COMMA_SEPARATED,
 ) -> RecordBatches:
     """Open the records of a file (csv, csv.gz, parquet, npz), a folder, or standard input (`-`, CSV).
 
@@ -88,7 +84,7 @@ def open_records(
     return CsvFiles(path, [path], form)
 
 
-def _open_folder(path: Path, schema: Schema | None, form: RecordForm) -> RecordBatches:
+def _open_folder(path: Path, schema: Schema | None, form: csv_records.RecordForm) -> RecordBatches:
     """Open the records of a folder of Parquet or CSV files, or of images."""
     files = sorted(file for file in path.rglob("*") if file.is_file() and _is_data(file, path))
     if not files:
@@ -109,7 +105,7 @@ def _is_data(file: Path, folder: Path) -> bool:
 class ParquetFiles(RecordBatches):
     """Records of Parquet files, as one Arrow data set."""
 
-    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: csv_records.RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
         self._form = form
         with reading_parquet(path):
@@ -183,7 +179,7 @@ class _HashedInput(io.RawIOBase):
 class CsvPipe(RecordBatches):
     """Records of CSV on standard input."""
 
-    def __init__(self, form: RecordForm) -> None:
+    def __init__(self, form: csv_records.RecordForm) -> None:
         super().__init__("standard input", "csv")
         self._form, self._stream = form, _HashedInput()
 
@@ -193,7 +189,7 @@ class CsvPipe(RecordBatches):
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first = 0
         stream = cast(BinaryIO, self._stream)
-        for piece in read_csv_pieces(stream, self.source, self._form):
+        for piece in csv_records.read_csv_pieces(stream, self.source, self._form):
             yield first, piece
             first += piece.num_rows
 
@@ -201,7 +197,7 @@ class CsvPipe(RecordBatches):
 class CsvFiles(RecordBatches):
     """Records of CSV files, read in order."""
 
-    def __init__(self, path: Path, files: list[Path], form: RecordForm) -> None:
+    def __init__(self, path: Path, files: list[Path], form: csv_records.RecordForm) -> None:
         super().__init__(str(path), "csv", files)
         self._path, self._form = path, form
         self._bytes_read = 0
@@ -212,7 +208,7 @@ class CsvFiles(RecordBatches):
 
     def place(self, row: int) -> str:
         index = bisect_right(self._first_rows, row) - 1
-        return place_in_csv(self.files[index], row - self._first_rows[index])
+        return csv_records.place_in_csv(self.files[index], row - self._first_rows[index])
 
     def _pieces(self, needed: Callable[[int, int], bool]) -> Iterator[Piece]:
         first, before = 0, 0
@@ -234,9 +230,9 @@ class CsvFiles(RecordBatches):
     def _read(self, path: Path, first: int, before: int) -> Iterator[pa.Table]:
         """Yield a file's tables, given the numbers of rows and bytes in the files before it."""
         with open(path, "rb") as packed:
-            file = open_csv_file(path, packed)
+            file = csv_records.open_csv_file(path, packed)
             try:
-                for piece in read_csv_pieces(file, str(path), self._form):
+                for piece in csv_records.read_csv_pieces(file, str(path), self._form):
                     self._bytes_read = before + packed.tell()
                     yield piece
             except RecordError as error:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from privot import FitSettings, Randomizer, Schema, fit
-from privot.local.networks.cost import LikelihoodCost, Reports
+from privot.local.networks.cost import LikelihoodCost, ReportBatch
 from privot.local.networks.steps import Step
 from privot.randomizer import randomizer_from_noise
 from privot.transport import SinkhornSolver, wasserstein
@@ -35,7 +35,7 @@ def step_of(x, y, mechanism="gaussian", noise=1.0):
     delta = 1e-6 if mechanism == "gaussian" else 0.0
     cost = LikelihoodCost(randomizer_from_noise(schema, noise, delta, mechanism=mechanism))
     rng = torch.Generator().manual_seed(7)
-    return Step({"v": x}, Reports({"v": y}, {"v": None}), cost, None, SinkhornSolver(1e-3), rng)
+    return Step({"v": x}, ReportBatch({"v": y}, {"v": None}), cost, None, SinkhornSolver(1e-3), rng)
 
 
 @pytest.mark.parametrize(

@@ -59,15 +59,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.central.adaptation.classifier import (
-    AdaptationSettings,
-    AdaptedClassifier,
-    Classifier,
-    ClassProducts,
-    ClassSums,
-    as_records,
-    augmented,
-)
+from privot.central.adaptation import classifier
 from privot.central.moments import shrink_to_zero
 from privot.central.slices import require_labels
 from privot.central.sums import Budget, Floats, Integers, Rounds, SumMechanism, SumPlan, open_ledger
@@ -185,12 +177,12 @@ def adapt(
     source_x: np.ndarray,
     source_y: np.ndarray,
     target_x: np.ndarray,
-    settings: AdaptationSettings,
+    settings: classifier.AdaptationSettings,
     *,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
-) -> AdaptedClassifier:
+) -> classifier.AdaptedClassifier:
     """Learn to classify a private, unlabeled target from a public, labeled source.
 
     Arguments:
@@ -208,7 +200,7 @@ def adapt(
         Interrupted: on SIGINT or SIGTERM, after saving.
     """
     adaptation = Adaptation(source_x, source_y, settings)
-    target = as_records("target_x", target_x)
+    target = classifier.as_records("target_x", target_x)
     shape, target_shape = adaptation.shape, tuple(target.shape[1:])
     if shape != target_shape:
         raise PrivotError(
@@ -224,7 +216,9 @@ def adapt(
             adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
     finally:
         ledger.close()
-    return AdaptedClassifier(adaptation.classifier.eval(), plan, ledger.spent, settings, shape)
+    return classifier.AdaptedClassifier(
+        adaptation.classifier.eval(), plan, ledger.spent, settings, shape
+    )
 
 
 class Adaptation:
@@ -237,14 +231,14 @@ class Adaptation:
     """
 
     def __init__(
-        self, source_x: np.ndarray, source_y: np.ndarray, settings: AdaptationSettings
+        self, source_x: np.ndarray, source_y: np.ndarray, settings: classifier.AdaptationSettings
     ) -> None:
-        x = as_records("source_x", source_x)
+        x = classifier.as_records("source_x", source_x)
         if not bool(torch.isfinite(x).all()):
             raise PrivotError("source_x holds NaN or infinity: replace or drop such records first")
         self.y = require_labels(source_y, len(x), MOST_CODES)
         self.settings, self.shape = settings, tuple(x.shape[1:])
-        self.classifier = Classifier(self.shape, int(self.y.max()) + 1, settings)
+        self.classifier = classifier.Classifier(self.shape, int(self.y.max()) + 1, settings)
         self.x = x.reshape(len(x), *self.classifier.shape)
         self.flat = x.flatten(1).double().numpy()
         if self.flat.shape[1] > _MAX_NUMBERS:
@@ -272,7 +266,7 @@ class Adaptation:
         """Draw `count` of the source or moved records x, with augmented images, and their classes."""
         rows = torch.randint(len(x), (count,), generator=rng)
         jitter = self.settings.jitter if self.classifier.takes_images else 0.0
-        return augmented(x[rows], augmentation * jitter, rng), self.y[rows]
+        return classifier.augmented(x[rows], augmentation * jitter, rng), self.y[rows]
 
     def classify(self, rng: torch.Generator) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of the source, and 0 for `train`'s marginal error."""
@@ -342,19 +336,20 @@ class Adaptation:
         covariances = released.sums * scale[:, None, None]
         return target.with_covariances(covariances, error_factor * released.stddev * scale)
 
-    def sums(self) -> ClassSums:
+    def sums(self) -> classifier.ClassSums:
         """Return the query of sums by the classes that the current classifier assigns."""
         frozen = copy.deepcopy(self.classifier).requires_grad_(False).eval()
-        return ClassSums(frozen, self.flat.shape[1], self.norm, bool((self.flat >= 0).all()))
+        non_negative = bool((self.flat >= 0).all())
+        return classifier.ClassSums(frozen, self.flat.shape[1], self.norm, non_negative)
 
     def products(
-        self, sums: ClassSums, source: ClassMoments, target: ClassMoments
-    ) -> ClassProducts:
+        self, sums: classifier.ClassSums, source: ClassMoments, target: ClassMoments
+    ) -> classifier.ClassProducts:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
         quantile = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
         norm = max(_RESIDUAL_FACTOR * quantile, _SMALLEST_NORM)
-        return ClassProducts(sums.classifier, target.means, source.basis, norm)
+        return classifier.ClassProducts(sums.classifier, target.means, source.basis, norm)
 
     def _classify_both(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:
         """Return the cross-entropy on a batch of source records and moved ones; see `classify`."""

@@ -206,11 +206,13 @@ def fit_classes(
     split = all(randomizer.joint is None for randomizer in releases.randomizers)
     start = np.concatenate([part.shares for part in pieces])[:, None]
     marginals = stacked_marginals(tables, start=start, tolerance=1e-5 if curved else 1e-7)
-    factors = relevance(tables, marginals, seed)
+    factors = ones = np.ones_like(marginals)
+    if trials is None or any(trial.num_classes > 1 for trial in trials):
+        factors = relevance(tables, marginals, seed)  # one class has the marginals, by any prior
     if curved:
         priors = [Prior(factors, CURVE_SETTINGS)]
     else:
-        priors = [Prior(np.ones_like(marginals), SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
+        priors = [Prior(ones, SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
     if trials is None:
         trials = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
     dependence = describe_dependence(trials)

@@ -145,8 +145,8 @@ def count_releases(releases: Releases) -> tuple[list[Query], list[ReportGroup]]:
     for number, counts in enumerate(releases.counts):
         first = len(queries)
         for name in counts.randomizer.schema.coded:
-            for codes, size in releases.atoms[name].codings[number]:
-                queries.append(Query.of_codes(names.index(name), codes, size))
+            for codes, alphabet in releases.atoms[name].codings[number]:
+                queries.append(Query.of_codes(names.index(name), codes, alphabet.size))
         groups += report_groups(counts, first)
     return queries, groups
 

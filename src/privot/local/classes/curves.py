@@ -48,7 +48,6 @@ import scipy
 from privot.local.classes.counts import Array, Ints, Query, ReportGroup, count_tables
 from privot.local.classes.expectation import curvature
 from privot.local.classes.marginals import stacked_marginals
-from privot.local.classes.mixture import Places
 from privot.local.deconvolution import (
     ORDERS,
     GridFit,
@@ -57,9 +56,10 @@ from privot.local.deconvolution import (
     SmoothPrior,
     average_over_priors,
 )
-from privot.local.releases import Atoms, LineCells
+from privot.local.releases import Atoms, Places
 from privot.schema.columns.column import CodedColumn
 from privot.schema.columns.numeric import NumberColumn
+from privot.schema.sampling import LineCells
 
 _NEIGHBORS = 6  # atoms on either side whose widths are averaged
 _STRENGTHS = np.logspace(3, -3, 13)  # of the prior, for the final average
@@ -293,6 +293,8 @@ def place_mass_points(column: CodedColumn, atoms: Atoms, pieces: Pieces) -> tupl
     low, high = cells.low[peaks], cells.high[peaks] - 1
     points = np.array([round(numbers.round_between(*ends)) for ends in zip(low, high, strict=True)])
     points = np.clip(points, low, high)
+    unlisted = ~np.isin(points, cells.points)  # a declared spike is an atom of its own
+    peaks, excess, points = peaks[unlisted], excess[unlisted], points[unlisted]
     count = len(atoms.codes)
     split = np.vstack([np.eye(count), np.zeros((len(peaks), count))])
     split[peaks, peaks] = 1 - excess

@@ -34,11 +34,11 @@ from privot.core.errors import PrivotError
 from privot.local.classes.counts import Array, ReportGroup, count_tables
 from privot.local.classes.expectation import expectation
 from privot.local.model import Sampler
-from privot.local.releases import Atoms, LineCells
+from privot.local.releases import Places
 from privot.randomizer import Randomizer
 from privot.schema import Schema
-from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.numeric import NumberColumn
+from privot.schema.sampling import LineCells
 
 # Allowed categories by number of the column.
 Condition = Mapping[int, int | Sequence[int]]
@@ -207,32 +207,6 @@ def draw_categories(
     shifted = (cumulative + np.arange(table.shape[1])[:, None]).ravel()
     place = np.searchsorted(shifted, rng.random(given.size) + given, side="right")
     return np.clip(place - given * size, 0, last[given])
-
-
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Categories of a column in a model: its atoms, then mass points within atoms (`curves`)."""
-
-    codes: Codes  # the schema's code of each place (a,)
-    cells: LineCells | None = None  # intervals and points of the places of numbers and dates
-
-    def numbers(self, atoms: Atoms, name: str) -> Codes:
-        """Return the number of the atom that contains each place (a,).
-
-        Raises:
-            PrivotError: if `atoms`, those of column `name` in a wave, are of other alphabets.
-        """
-        count = len(atoms.codes)
-        if not np.array_equal(self.codes[:count], atoms.codes):
-            raise PrivotError(
-                f"column {name!r} is reported in other alphabets in this wave: give waves of "
-                "randomizers that differ in nothing but epsilon, or fit them apart"
-            )
-        if self.cells is None or atoms.cells is None:
-            return np.arange(count)
-        points = self.cells.low[count:, None]
-        around = (atoms.cells.low <= points) & (points < atoms.cells.high)
-        return np.concatenate([np.arange(count), around.argmax(axis=1)])
 
 
 @dataclass(frozen=True, eq=False)

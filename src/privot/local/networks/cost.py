@@ -408,7 +408,7 @@ def _code_logs(log: Tensor, codes: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Reports:
+class ReportBatch:
     """Batch of m reports as tensors."""
 
     values: Mapping[str, Tensor]  # reports of each split column as its channel reads them, m rows
@@ -419,16 +419,16 @@ class Reports:
     def __len__(self) -> int:
         return len(next(iter(self.values.values())) if self.joint is None else self.joint[0])
 
-    def rows(self, index: Tensor) -> Reports:
+    def rows(self, index: Tensor) -> ReportBatch:
         """Return the reports at these indices."""
-        return Reports(
+        return ReportBatch(
             {name: values[index] for name, values in self.values.items()},
             {name: None if mask is None else mask[index] for name, mask in self.reported.items()},
             None if self.joint is None else (self.joint[0][index], self.joint[1][index]),
         )
 
     @classmethod
-    def joined(cls, parts: Sequence[Reports]) -> Reports:
+    def joined(cls, parts: Sequence[ReportBatch]) -> ReportBatch:
         """Concatenate batches of reports of one randomizer."""
 
         def concatenate(tensors: Iterable[Tensor | None]) -> Tensor | None:
@@ -469,7 +469,7 @@ class LikelihoodCost:
         }
         self.joint = _JointChannel(randomizer, randomizer.joint) if randomizer.joint else None
 
-    def read(self, release: Release, device: torch.device) -> Reports:
+    def read(self, release: Release, device: torch.device) -> ReportBatch:
         """Read all reports of a release, as tensors on a device."""
         values: dict[str, Tensor] = {}
         reported: dict[str, Tensor | None] = {}
@@ -478,11 +478,11 @@ class LikelihoodCost:
             values[name] = reports.to(device)
             reported[name] = None if bool(mask.all()) else mask.to(device, torch.float32)
         if self.joint is None:
-            return Reports(values, reported)
+            return ReportBatch(values, reported)
         sheets, cells = self.joint.read(release)
-        return Reports(values, reported, (sheets.to(device), cells.to(device)))
+        return ReportBatch(values, reported, (sheets.to(device), cells.to(device)))
 
-    def __call__(self, outputs: Outputs, reports: Reports) -> Tensor:
+    def __call__(self, outputs: Outputs, reports: ReportBatch) -> Tensor:
         """Compute costs (n, m) of n outputs and m reports, up to a constant of each report."""
         parts: list[Tensor] = []
         if self.joint is not None and reports.joint is not None:
@@ -493,7 +493,7 @@ class LikelihoodCost:
             parts.append(cost if mask is None else cost * mask)
         return sum(parts[1:], start=parts[0])
 
-    def mixture(self, outputs: Outputs, reports: Reports) -> Tensor:
+    def mixture(self, outputs: Outputs, reports: ReportBatch) -> Tensor:
         """Compute −log f(y_j | equal mixture of the outputs), (m,), up to a constant of each report."""
         joint = self.joint
         if joint and reports.joint and joint.tabulates and not self.channels:
@@ -502,12 +502,14 @@ class LikelihoodCost:
         return math.log(len(costs)) - torch.logsumexp(-costs, dim=0)
 
     @torch.no_grad()
-    def simulate(self, outputs: Outputs, like: Reports, rng: torch.Generator) -> Reports:
+    def simulate(self, outputs: Outputs, like: ReportBatch, rng: torch.Generator) -> ReportBatch:
         """Simulate one report per row of outputs, with the columns or sheet of that row of `like`."""
         values = {
             name: channel.simulate(outputs[name], rng) for name, channel in self.channels.items()
         }
         if self.joint is None or like.joint is None:
-            return Reports(values, like.reported)
+            return ReportBatch(values, like.reported)
         sheets, _ = like.joint
-        return Reports(values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng)))
+        return ReportBatch(
+            values, like.reported, (sheets, self.joint.simulate(outputs, sheets, rng))
+        )

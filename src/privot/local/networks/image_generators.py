@@ -42,7 +42,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from privot.local.networks.cost import LikelihoodCost, Reports
+from privot.local.networks.cost import LikelihoodCost, ReportBatch
 from privot.local.networks.heads import Head
 from privot.local.networks.steps import DrawsLatent, Minibatches
 from privot.local.settings import FitSettings
@@ -228,7 +228,7 @@ class Strata(Minibatches):
         self._rows = [torch.nonzero(codes == k)[:, 0] for k in range(len(self._labels.shares))]
         self._given = self._labels.shares
 
-    def draw(self, rng: torch.Generator) -> Reports:
+    def draw(self, rng: torch.Generator) -> ReportBatch:
         codes = self._labels.codes
         code = int(codes[torch.randint(len(codes), (), generator=rng)])
         rows, self._given = self._rows[code], self._labels.given[code]

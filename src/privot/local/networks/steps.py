@@ -51,7 +51,7 @@ import torch
 from torch import Tensor
 
 from privot.core.errors import PrivotError
-from privot.local.networks.cost import LikelihoodCost, Reports
+from privot.local.networks.cost import LikelihoodCost, ReportBatch
 from privot.local.networks.heads import Outputs
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
@@ -75,7 +75,7 @@ class Minibatches(ABC):
     """Source of the reports of each step, and of the latents that are matched with them."""
 
     @abstractmethod
-    def draw(self, rng: torch.Generator) -> Reports:
+    def draw(self, rng: torch.Generator) -> ReportBatch:
         """Return the next batch."""
 
     def latent(self, generator: DrawsLatent, num_rows: int, rng: torch.Generator) -> Tensor:
@@ -106,7 +106,7 @@ class FromMemory(Minibatches):
     ) -> None:
         self._reports, self._size, self._device = cost.read(release, device), size, device
 
-    def draw(self, rng: torch.Generator) -> Reports:
+    def draw(self, rng: torch.Generator) -> ReportBatch:
         index = torch.randint(len(self._reports), (self._size,), generator=rng)
         return self._reports.rows(index.to(self._device))
 
@@ -142,23 +142,23 @@ class FromDisk(Minibatches):
 
     def seek(self, step: int) -> None:
         self._blocks = self._blocks_from(step)
-        self._ahead: Future[Reports] = self._thread.submit(next, self._blocks)
+        self._ahead: Future[ReportBatch] = self._thread.submit(next, self._blocks)
         self._block, self._next_row = self._next_block(), 0
 
-    def draw(self, rng: torch.Generator) -> Reports:
+    def draw(self, rng: torch.Generator) -> ReportBatch:
         if self._next_row == len(self._block):
             self._block, self._next_row = self._next_block(), 0
         rows = torch.arange(self._next_row, self._next_row + self._size)
         self._next_row += self._size
         return self._block.rows(rows.to(self._device))
 
-    def _next_block(self) -> Reports:
+    def _next_block(self) -> ReportBatch:
         """Return the block that the thread has read, and start to read the next one."""
         block = self._ahead.result()
         self._ahead = self._thread.submit(next, self._blocks)
         return block
 
-    def _blocks_from(self, step: int) -> Iterator[Reports]:
+    def _blocks_from(self, step: int) -> Iterator[ReportBatch]:
         """Yield blocks of batches without end, from the batch of a step on."""
         skipped = step  # batches to skip
         for epoch in count():
@@ -181,7 +181,7 @@ class FromDisk(Minibatches):
 
     def _blocks_of_window(
         self, epoch: int, number: int, groups: list[int], start: int
-    ) -> Iterator[Reports]:
+    ) -> Iterator[ReportBatch]:
         """Yield the blocks of the given window of an epoch, from its report `start` on."""
         tables = [self._release.rows.read(self._groups[group]) for group in groups]
         table = pa.concat_tables(tables).combine_chunks()
@@ -201,7 +201,7 @@ class Step:
     """
 
     outputs: Outputs  # outputs of the head for b new latents, by column, differentiable
-    reports: Reports  # batch of m reports from the release
+    reports: ReportBatch  # batch of m reports from the release
     cost: LikelihoodCost  # −log f of outputs and reports; also simulates reports of outputs
     fresh: Callable[[], Outputs]  # draws outputs for b other latents
     solver: SinkhornSolver  # solver of transport problems
@@ -209,14 +209,14 @@ class Step:
     group: Group = ALONE  # processes that train together
 
     @torch.no_grad()
-    def simulated(self) -> Reports:
+    def simulated(self) -> ReportBatch:
         """Simulate m reports of new outputs of the model, without gradient."""
         return self.cost.simulate(self.fresh(), self.reports, self.rng)
 
-    def entropic_costs(self, *batches: Reports) -> tuple[list[Tensor], float]:
+    def entropic_costs(self, *batches: ReportBatch) -> tuple[list[Tensor], float]:
         """Compute the entropic cost to each batch of m reports, and the largest marginal error."""
         # One cost matrix for all batches, so that its gradient in the outputs is one product.
-        costs = self.cost(self.outputs, Reports.joined(batches)).split(len(self.reports), dim=1)
+        costs = self.cost(self.outputs, ReportBatch.joined(batches)).split(len(self.reports), dim=1)
         solved = [self._entropic_cost(part.contiguous()) for part in costs]
         return [value for value, _ in solved], max(result.marginal_error for _, result in solved)
 

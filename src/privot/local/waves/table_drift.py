@@ -25,8 +25,8 @@ from privot.core.errors import PrivotError
 from privot.local.classes.counts import Factor, Query, count_releases
 from privot.local.classes.curves import Curve, Pieces
 from privot.local.classes.marginals import rake
-from privot.local.classes.mixture import LatentClasses, LatentClassSampler, Places
-from privot.local.releases import Releases
+from privot.local.classes.mixture import LatentClasses, LatentClassSampler
+from privot.local.releases import Places, Releases
 from privot.local.waves.paths import (
     Paths,
     ShareCoordinates,

@@ -309,7 +309,7 @@ class WaveModel(Model):
             raise PrivotError(f"column {column!r} is not in the schema: name one of {names}")
 
     def add(self, release: Reports, time: Time) -> Self:
-        """Return the model with one more wave, whose reports must be in no other, for none are compared.
+        """Return the model with one more wave, without fitting the base again.
 
         Raises:
             PrivotError: for a release of another schema, a batch of fewer reports than promised, or a

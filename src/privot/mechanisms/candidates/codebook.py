@@ -59,13 +59,7 @@ import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, hold_count
-from privot.mechanisms.samplers import (
-    WORDS,
-    random_words,
-    skip_taken,
-    uniforms_below,
-    words_outside,
-)
+from privot.mechanisms import samplers
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.rounding import require_epsilon
 from privot.schema.columns.identifier import Words, mix_words
@@ -314,15 +308,15 @@ class ClosestCandidates:
     def words(self) -> tuple[int, int]:
         """Numbers of 64-bit words that lead to a close candidate, and to another one."""
         rest = self.codebook.num_candidates - self.closest
-        outside = words_outside(self.epsilon, self.closest, rest, rest)
-        return WORDS - outside, outside
+        outside = samplers.words_outside(self.epsilon, self.closest, rest, rest)
+        return samplers.WORDS - outside, outside
 
     @property
     def probabilities(self) -> tuple[float, float]:
         """Probabilities a and b of one of the closest candidates, and of one other."""
         inside, outside = self.words
         rest = self.codebook.num_candidates - self.closest
-        return inside / WORDS / self.closest, outside / WORDS / rest
+        return inside / samplers.WORDS / self.closest, outside / samplers.WORDS / rest
 
     @property
     def report_law(self) -> ReportLaw:
@@ -338,14 +332,14 @@ class ClosestCandidates:
         count, size = len(x), self.codebook.dimension
         if x.ndim != 2 or x.shape[1] > size or not np.isfinite(x).all():
             raise PrivotError(f"x {x.shape} is refused: give rows of at most {size} finite numbers")
-        seeds, words = random_words(count), random_words(count)
-        close_rank = uniforms_below(self.closest, count)
-        other_rank = uniforms_below(self.codebook.num_candidates - self.closest, count)
+        seeds, words = samplers.random_words(count), samplers.random_words(count)
+        close_rank = samplers.uniforms_below(self.closest, count)
+        other_rank = samplers.uniforms_below(self.codebook.num_candidates - self.closest, count)
         indices = np.empty(count, np.uint32)
         for rows in self._chunks(count):
             closest = self.closest_indices(seeds[rows], x[rows])
             close = closest[np.arange(len(closest)), close_rank[rows]]
-            other = skip_taken(other_rank[rows], closest)
+            other = samplers.skip_taken(other_rank[rows], closest)
             report_close = words[rows] >= np.uint64(self.words[1])
             indices[rows] = np.where(report_close, close, other)
         return seeds, indices
@@ -373,7 +367,7 @@ class ClosestCandidates:
             close, before = (closest == index).any(axis=1), (closest < index).sum(axis=1)
             rank = np.where(close, before, index[:, 0] - before)
             probability = np.where(close, inside, outside)
-            start = np.where(close, 0.0, self.words[0] / WORDS)
+            start = np.where(close, 0.0, self.words[0] / samplers.WORDS)
             low[rows] = start + rank * probability
             high[rows] = start + (rank + 1) * probability
         seed_low, seed_high = seed_parts / 2**16, (seed_parts + 1) / 2**16

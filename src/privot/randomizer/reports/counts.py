@@ -52,7 +52,6 @@ from privot.core.errors import PrivotError
 from privot.core.files import write_file
 from privot.mechanisms.forms import SPACINGS, Answers, Form
 from privot.randomizer.randomizer import Randomizer, Release, Reports
-from privot.randomizer.reports.joint import JointAnswers, JointReport
 from privot.randomizer.reports.rows import (
     MOST_IDS,
     REPORT_ID,
@@ -382,7 +381,7 @@ class CountPlan:
         size = None if self.points is None else self.points.size
         return None if size is None or size > _MAX_DENSE else size
 
-    def read(self, table: pa.Table) -> tuple[pa.Array, Iterator[tuple[Key, Answers]]]:
+    def read(self, table: pa.Table) -> tuple[pa.Array, dict[Key, Answers]]:
         """Return why no device sends each report, or null, and the answers by key if none is refused."""
         if self.points is not None:
             answers, found = self.points.read(table)
@@ -396,15 +395,15 @@ class CountPlan:
                 reasons = doubtful_reasons.take(pa.array(index, mask=index < 0))
                 if doubtful_reasons.null_count == len(reports):
                     answers[doubtful] = self.points.convert(reports)
-            return reasons, iter([((0,), answers)])
+            return reasons, {(0,): answers}
         reasons = self.randomizer.reasons(table)
         if reasons.null_count < len(reasons):
-            return reasons, iter([])
+            return reasons, {}
         joint = self.randomizer.joint
-        return reasons, self._split(table) if joint is None else _by_sheet(joint, joint.read(table))
+        return reasons, self._split(table) if joint is None else joint.sets_by_sheet(table)
 
-    def _split(self, table: pa.Table) -> Iterator[tuple[Key, Answers]]:
-        """Yield the answers about each set of columns that some people reported, with its key."""
+    def _split(self, table: pa.Table) -> dict[Key, Answers]:
+        """Return the answers about each set of columns that some people reported, by key."""
         answers, masks = [], []
         for split, form in self.columns:
             values, mask = split.read(table)
@@ -412,9 +411,11 @@ class CountPlan:
             masks.append(mask)
         reported = np.stack(masks, axis=1)
         places, ranks = distinct_rows(reported)
+        answers_by_key = {}
         for rank, rows in grouped(ranks):
             key = tuple(np.flatnonzero(reported[places[rank]]).tolist())
-            yield key, np.hstack([answers[column][rows] for column in key])
+            answers_by_key[key] = np.hstack([answers[column][rows] for column in key])
+        return answers_by_key
 
     def forms(self, key: Key) -> list[Form]:
         """Return the forms of the parts of the answers with a key, in order."""
@@ -447,13 +448,6 @@ class CountPlan:
             if not np.array_equal(distinct_rows(answers)[0], np.arange(len(answers))):
                 return False
         return True
-
-
-def _by_sheet(joint: JointReport, answers: JointAnswers) -> Iterator[tuple[Key, Answers]]:
-    """Yield the sets of cells on each sheet, with the key."""
-    for sheet, rows in grouped(answers.sheets):
-        places = answers.offsets[rows][:, None] + np.arange(joint.widths[sheet])
-        yield (sheet,), answers.cells[places]
 
 
 Source: TypeAlias = Release | pa.Table | pa.RecordBatch | str | Path
@@ -548,7 +542,7 @@ def _count_rows(release: Release) -> Counts:
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
         if len(waiting.words) > MOST_IDS:
             ids, waiting = ids.joined(waiting), IdSample()
-        for key, rows in answers:
+        for key, rows in answers.items():
             tallies.setdefault(key, Tally(plan.size)).add(rows)
     groups = {key: tally.total() for key, tally in tallies.items()}
     return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)

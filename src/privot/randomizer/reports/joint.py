@@ -495,6 +495,14 @@ class JointReport:
         offsets = lists.offsets.to_numpy().astype(np.int64)
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
+    def sets_by_sheet(self, table: pa.Table) -> dict[tuple[int, ...], Cells]:
+        """Return the sets (n, w) of cells on each sheet, by its number alone, as `read` reads them."""
+        answers, sets = self.read(table), dict[tuple[int, ...], Cells]()
+        for sheet, rows in grouped(answers.sheets):
+            places = answers.offsets[rows][:, None] + np.arange(self.widths[sheet])
+            sets[sheet,] = answers.cells[places]
+        return sets
+
 
 _mechanism = lru_cache(maxsize=4096)(SubsetSelection)
 

@@ -9,9 +9,15 @@ from integral.boosted import Q0, P, X, edges_of, gained, good, mean, rounds_of, 
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
 from privot.integral.learners import NetworkSettings
-from privot.integral.methods import coefficients
 from privot.integral.references import StandardNormal
-from privot.integral.tilts import BOUND, Edges, gain, gain_limit, total_gain
+from privot.integral.tilts import BOUND
+from studies.integral.published_gains import (
+    Edges,
+    gain,
+    gain_limit,
+    paper_coefficients,
+    total_gain,
+)
 
 
 @pytest.mark.parametrize("theta", [0.05, 0.5, 1.0, 1.5, 4.0])
@@ -49,14 +55,15 @@ def test_all_rounds(epsilon, kind):
 
 
 def test_perfect_edges_reach_the_limit():
-    assert total_gain(coefficients(1.0, 3), [Edges(1, 1)] * 3) == pytest.approx(0.5)
+    assert total_gain(paper_coefficients(1.0, 3), [Edges(1, 1)] * 3) == pytest.approx(0.5)
 
 
 def test_the_limit_is_that_of_the_density():
-    """ε/2 boosted, (1 − floor_share) ε clipped; the truth itself is beyond it."""
+    """(1 − floor_share) ε, ε/4 + ε/4 without a normalizer; the truth itself is beyond it."""
     records = np.random.default_rng(0).normal(1.5, 0.3, (800, 1))
     quick = NetworkSettings(hidden=(8,), steps=20, batch_size=64)
-    boosted = boost(records, StandardNormal(1), 2.0, BoostSettings(rounds=1, network=quick))
+    unknown = BoostSettings(rounds=1, network=quick, normalizer="none")
+    boosted = boost(records, StandardNormal(1), 2.0, unknown)
     clipped = clip_ratio(records, StandardNormal(1), 2.0, ClippedRatioSettings(floor_share=0.25))
     assert gain_limit(boosted) == 1.0
     assert gain_limit(clipped) == pytest.approx(1.5, abs=1e-6)
