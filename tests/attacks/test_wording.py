@@ -91,3 +91,13 @@ def test_a_delta_above_one_over_the_reports_is_told_where_they_are_counted():
     settings = privot.FitSettings(steps=1)
     with pytest.warns(UserWarning, match="delta is 0.001, above one over the 1,100 records"):
         privot.fit(release, settings, seed=0)
+
+
+def test_a_shuffled_delta_is_compared_with_those_who_came():
+    """The promise compares δ with its least number of people only."""
+    promise = {"epsilon": 1, "where": "shuffled", "delta": 9e-4, "people": 1000}
+    columns = {"bit": {"kind": "boolean"}}
+    schema = privot.Schema.from_dict({"columns": columns, "promise": promise})
+    release = privot.Randomizer.calibrate(schema).privatize({"bit": np.arange(1200) % 2 == 0})
+    with pytest.warns(UserWarning, match="delta is 0.0009, above one over the 1,200 records"):
+        privot.fit(release, seed=0)

@@ -27,6 +27,7 @@ class Memory:
     """A store that discards what it accepts, or fails on demand."""
 
     error = None
+    stopped = ""
     count = 0
 
     def append(self, records):
@@ -262,6 +263,10 @@ def test_faults_of_the_store_are_asked_to_come_again(memory):
     assert lines == ["a request failed by a fault of the server (ZeroDivisionError)"]
     memory.writer.store.error = None
     assert post(collector, body).status_code == 200
+    memory.writer.store.stopped = "the disk failed: later"  # until a restart
+    assert calls(collector, ("GET", "/healthz", {}))[0].status_code == 503
+    memory.writer.store.stopped = ""
+    assert calls(collector, ("GET", "/healthz", {}))[0].status_code == 200
     collector.stopping = True
     assert post(collector, body).status_code == 503
     assert calls(collector, ("GET", "/healthz", {}))[0].status_code == 503

@@ -199,6 +199,7 @@ def test_a_disk_that_fails_stops_the_store_until_it_is_opened_again(tmp_path, fa
         store.append(*rows(reports[:10]))
     with pytest.raises(StoreStopped):
         store.begin_sealing()
+    assert store.stopped.endswith("send it again later")
     assert len(lines) == 1
     assert "nothing that was acknowledged is lost" in lines[0]
     store.close()

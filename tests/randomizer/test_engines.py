@@ -18,6 +18,7 @@ import privot
 from numbered_people import RANDOMIZER, SCHEMA, each_once, people, who_reported, write_people
 from privot import PrivotError, Randomizer, Release
 from privot.randomizer import Counts, EngineRun, count, count_batches, merge_counts
+from privot.randomizer.engines import COUNTS
 from privot.randomizer.publishing import unfinished
 
 NUM = 20_000
@@ -206,19 +207,17 @@ def test_a_report_is_counted_once(tmp_path):
         merge_counts(counted[1:2])
 
 
-def test_shuffled_reports_are_counted_as_one_batch_alone():
+def test_shuffled_reports_are_not_counted_by_tasks():
     promise = {"epsilon": 1, "where": "shuffled", "delta": 1e-5, "people": 300}
     columns = {"bit": {"kind": "boolean"}}
     schema = privot.Schema.from_dict({"columns": columns, "promise": promise})
     randomizer = Randomizer.calibrate(schema)
-    reports = randomizer.privatize({"bit": np.arange(400) % 2 == 0}).table.combine_chunks()
-    (whole,) = reports.to_batches()
-    pieces = [whole[:200], whole[200:]]
-    assert len(merge_counts(count_batches(pieces, randomizer))) == 400
-    with pytest.raises(PrivotError, match="not in the order of ids"):
-        list(count_batches(pieces[::-1], randomizer))
+    release = randomizer.privatize({"bit": np.arange(400) % 2 == 0})
+    with pytest.raises(PrivotError, match="tables do not say which reports were shuffled"):
+        list(count_batches([release.table], randomizer))
+    again = randomizer.privatize({"bit": np.arange(400) % 2 == 0})
     with pytest.raises(PrivotError, match="count each batch by itself"):
-        merge_counts(each for piece in pieces for each in count_batches([piece], randomizer))
+        merge_counts(pa.table({COUNTS: [count(release).to_bytes(), count(again).to_bytes()]}))
 
 
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)

@@ -14,6 +14,7 @@ import privot
 from privot import PrivotError, Randomizer, Schema
 from privot.audit import audit_randomizer
 from privot.collector.collecting import without_impossible
+from privot.device import write_batch
 from privot.privacy import DistributedDP, PureDP
 from privot.privacy.distributed import ReportLaw
 from privot.privacy.shuffling import (
@@ -22,7 +23,7 @@ from privot.privacy.shuffling import (
     shuffled_epsilon,
 )
 from privot.randomizer import Release, weight_pairs
-from privot.randomizer.reports.rows import ReportTable
+from privot.randomizer.reports.rows import ReportTable, shard_name, write_manifest
 from privot.schema.promise import Promise
 from privot.waves import Panel, PanelGuarantee
 
@@ -87,38 +88,67 @@ def test_epsilon_is_of_the_accepted_count_and_small_batches_are_not_opened():
         _ = randomizer.privatize(people(999)).guarantee
 
 
-def test_tables_of_two_batches_are_not_counted_as_one():
-    """Nobody mixed their union: ε of twice as many people would be less than what holds."""
+def test_tables_do_not_say_whether_they_are_one_batch():
+    """Nobody mixed a union of two: ε of twice as many people would be less than what holds."""
     randomizer = calibrated(PLACE, 1, 1000)
     places = np.random.default_rng(0).random((2, 1000))
-    batches = [randomizer.privatize({"x": places[0], "y": places[1]}).table for _ in range(2)]
-    assert privot.count(batches[:1], randomizer).guarantee == randomizer.batch_guarantee(1000)
-    with pytest.raises(PrivotError, match="not in the order of ids"):
-        privot.count(batches, randomizer)
-    halves = [batches[0][:400], batches[0][400:]]
-    assert privot.count(halves, randomizer).guarantee == randomizer.batch_guarantee(1000)
+    batches = [randomizer.privatize({"x": places[0], "y": places[1]}) for _ in range(2)]
+    assert privot.count(batches[0]).guarantee == randomizer.batch_guarantee(1000)
+    union = pa.concat_tables([batch.table for batch in batches])
+    for table in (batches[0].table, union, union.sort_by("report_id")):
+        with pytest.raises(PrivotError, match="tables do not say which reports were shuffled"):
+            privot.count(table, randomizer)
 
 
-def test_a_file_of_two_batches_is_neither_counted_nor_loaded(tmp_path):
+def test_a_file_of_two_batches_is_neither_counted_nor_loaded_nor_collected(tmp_path):
     """Who appends one to the other would state ε of their union, which nobody mixed."""
     randomizer, path = calibrated(PLACE, 1, 1000), tmp_path / "both.parquet"
     places = np.random.default_rng(0).random((2, 1000))
     for name in ("first", "second"):
         randomizer.privatize({"x": places[0], "y": places[1]}).save(tmp_path / name)
     tables = [pq.read_table(tmp_path / name) for name in ("first", "second")]
-    pq.write_table(pa.concat_tables(tables), path)  # the randomizer is in its metadata
-    assert Release.open(path).guarantee.epsilon < Release.load(tmp_path / "first").guarantee.epsilon
-    for read in (Release.load, privot.count):
-        with pytest.raises(PrivotError, match="both.parquet is not in the order of ids"):
-            read(path)
-    # A fit leaves out impossible reports; the others are not put in order on the way.
+    union = pa.concat_tables(tables)  # the randomizer is in its metadata
     first = tables[0].slice(0, 1)
     nothing = pa.table({name: pa.nulls(1, first.field(name).type) for name in first.column_names})
-    pq.write_table(pa.concat_tables([nothing.cast(first.schema), *tables]), path)
-    with (
-        pytest.raises(PrivotError, match="both.parquet is not in the order of ids"),
-        without_impossible(path, tmp_path / "quarantine.csv", strict=False),
-    ):
+    # A fit leaves out impossible reports; the others are not put in order on the way.
+    impossible = pa.concat_tables([nothing.cast(first.schema), *tables])
+    written = pq.read_metadata(tmp_path / "first").metadata
+    copied = union.sort_by("report_id").replace_schema_metadata(written)
+    for table in (union, union.sort_by("report_id"), copied, impossible):
+        pq.write_table(table, path)
+        assert (
+            Release.open(path).guarantee.epsilon
+            < Release.load(tmp_path / "first").guarantee.epsilon
+        )
+        for read in (Release.load, privot.count, privot.collect, _collected, _possible):
+            if table is impossible and read in (Release.load, privot.count):
+                continue  # which name that report
+            with pytest.raises(PrivotError, match="both.parquet is not one shuffled batch"):
+                read(path)
+    with pytest.raises(PrivotError, match="2 sources of shuffled reports are not one batch"):
+        privot.collect([write_batch([b""]), write_batch([b""])], randomizer)
+
+
+def test_shards_of_two_batches_are_no_release(tmp_path):
+    """Each shard is as it was written, and both together are not in the order of ids."""
+    randomizer = calibrated(PLACE, 1, 1000)
+    table = {"x": np.full(1000, 0.5), "y": np.full(1000, 0.5)}
+    randomizer.privatize(table).save(tmp_path / shard_name(0))
+    write_manifest(tmp_path, [1000])
+    assert len(privot.count(tmp_path)) == len(privot.collect(tmp_path).release) == 1000
+    randomizer.privatize(table).save(tmp_path / shard_name(1))
+    write_manifest(tmp_path, [1000, 1000])
+    for read in (Release.load, privot.count, privot.collect):
+        with pytest.raises(PrivotError, match="is not one shuffled batch"):
+            read(tmp_path)
+
+
+def _collected(path):
+    return privot.collect(Release.open(path))
+
+
+def _possible(path):
+    with without_impossible(path, path.with_suffix(".csv"), strict=False):
         pass
 
 
@@ -130,7 +160,7 @@ def test_single_reports_of_two_batches_are_not_fitted_as_one():
     one, other = (randomizer.privatize(dict.fromkeys(names, np.full(300, 0.5))) for _ in range(2))
     for parts in ((one.table, other.table), (one.table, one.table)):
         several = Release(ReportTable.of(*parts), randomizer)
-        with pytest.raises(PrivotError, match="not in the order of ids"):
+        with pytest.raises(PrivotError, match="is not one shuffled batch"):
             privot.fit(several, steps=1)
 
 

@@ -291,5 +291,4 @@ def fit(release: SumRelease, settings: SumSettings | None = None) -> AggregatedM
     fitted.budget = replace(fitted.budget, records=len(release))
     law = fitted.law(noisy_sums(query, release.sums, release.stddev))
     made_with = asdict(settings) | {"estimator": law.kind}
-    batches = tuple(release.batches.values())
-    return AggregatedModel(law, fitted.records, rule, batches, made_with)
+    return AggregatedModel(law, fitted.records, rule, tuple(release.batches.values()), made_with)

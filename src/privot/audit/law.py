@@ -108,8 +108,7 @@ def run_law_tests(
         *_test_independence(reads, rng),
         *_test_streams(randomizer, parts, rng),
     ]
-    level = error / len(p_values)
-    return tuple(LawTest(question, p, level) for question, p in p_values)
+    return tuple(LawTest(question, p, error / len(p_values)) for question, p in p_values)
 
 
 def _draw_balanced(
@@ -142,8 +141,7 @@ def _report_cost(randomizer: Randomizer, parts: Sequence[Trial], rng: np.random.
     rows = 16
     sample = _draw_balanced(randomizer, parts, rows, rng)
     tested = sum(part.read(sample.table, sample.indices[part.name], rng).low.size for part in parts)
-    stored = sample.table.nbytes // 8
-    return int(max(tested, stored) // rows) + sum(part.work for part in parts)
+    return int(max(tested, sample.table.nbytes // 8) // rows) + sum(part.work for part in parts)
 
 
 def _test_support(

@@ -177,8 +177,7 @@ class ImageFit(SumFit):
         """Return centers (K, p), found by k-means on images sampled from a label's Gaussian."""
         noise = rng.standard_normal((_DRAWN * self.components, len(root))) @ root.T
         drawn = _to_pixels(self._fine, mean[None]) + _to_pixels(self._coarse, noise)
-        points = _to_coordinates(self._fine, np.clip(drawn, 0.0, 1.0))
-        return k_means(points, self.components, rng)
+        return k_means(_to_coordinates(self._fine, np.clip(drawn, 0.0, 1.0)), self.components, rng)
 
 
 class ImageRoundFit(OneSumFit):

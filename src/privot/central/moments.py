@@ -59,8 +59,7 @@ def shrink_covariances(noisy: Floats, errors: Floats, squared_frequencies: Float
     center = np.diag(prior) + deviation
     eigenvalues, basis = np.linalg.eigh(center)
     eigenvalues = np.maximum(eigenvalues, _FLOOR * prior.min())
-    deviations = basis.T @ (noisy - average) @ basis
-    shrunk = shrink_to_zero(deviations, errors, eigenvalues)
+    shrunk = shrink_to_zero(basis.T @ (noisy - average) @ basis, errors, eigenvalues)
     return np.asarray(basis @ (np.diag(eigenvalues) + shrunk) @ basis.T)
 
 

@@ -190,8 +190,7 @@ class SliceFit(CentralFit):
 
     def chunks(self, source: RecordBatches) -> Chunks:
         """See `CentralFit`; records are read once, so that bad ones are refused before a slow plan."""
-        parts = zip(*super().chunks(source)(), strict=True)
-        encoded = tuple(map(np.concatenate, parts))
+        encoded = tuple(map(np.concatenate, zip(*super().chunks(source)(), strict=True)))
         return lambda: [encoded]
 
     def learn(
@@ -305,8 +304,7 @@ class SliceObjective:
         if self.settings.loss == "sliced":
             return dim * smoothed_sliced_loss(released, projected, stddev, q, rng)
         # The cost is the negative log-likelihood of the noise, whose matching entropic weight is 1.
-        cost = torch.cdist(projected, released).square() / (2 * stddev**2)
-        return entropic_cost(cost)[0]
+        return entropic_cost(torch.cdist(projected, released).square() / (2 * stddev**2))[0]
 
     def _next_slices(self, rng: torch.Generator) -> Slices | None:
         """Return the slices for a step; None once the budget is spent."""

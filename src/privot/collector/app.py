@@ -4,7 +4,7 @@
 |---|---|
 | `POST /v1/campaigns/FINGERPRINT/reports` | the outcome of each report, once new ones are durable |
 | `GET /v1/campaigns/FINGERPRINT/randomizer.json` | the randomizer, byte for byte; `.sig` its signature |
-| `GET /healthz` | 200 while reports are accepted, otherwise 503 |
+| `GET /healthz` | 503 once the server is stopping, or a store in a folder has failed; otherwise 200 |
 | `GET /metrics` | counters for Prometheus |
 
 A batch is `application/vnd.privot.batch` or `application/json`. The answer is JSON: the numbers of
@@ -291,6 +291,9 @@ class Collector:
 
     async def _health(self, *_: object) -> Response:
         self._require_open()
+        for served in self.served:
+            if reason := getattr(served.writer.store, "stopped", ""):
+                raise arrivals.RefusedRequest(503, "stopped", reason)
         return arrivals.json_response({"status": "ok"})
 
     async def _metrics(self, *_: object) -> Response:

@@ -341,19 +341,31 @@ def collect_files(
 
 
 def _require_one_batch(
-    randomizer: Randomizer, sources: list[Path], files: list[Path], num_in_memory: int = 0
+    randomizer: Randomizer,
+    sources: list[Path],
+    files: list[Path],
+    others: Sequence[Release | Report | bytes] = (),
 ) -> None:
     """Refuse to merge batches of shuffled reports, because their ε does not hold for a union.
 
     A folder that is a release is one batch, if it is the only source; otherwise each file counts as one.
+    Single reports among `others`, releases and reports in binary form, are one batch together.
     """
+    if shuffled_promise(randomizer.schema) is None:
+        return
     is_one_release = len(sources) == 1 and is_release(sources[0])
-    num_batches = (1 if is_one_release else len(files)) + num_in_memory
-    if num_batches > 1 and shuffled_promise(randomizer.schema) is not None:
+    singles = [isinstance(i, Report) or (isinstance(i, bytes) and i[:4] != MAGIC) for i in others]
+    num_batches = (1 if is_one_release else len(files)) + len(others) - max(0, sum(singles) - 1)
+    if num_batches > 1:
         raise PrivotError(
             f"{num_batches:,} sources of shuffled reports are not one batch, and ε is of a batch: "
             "collect each by itself"
         )
+    tables = [other.rows for other in others if isinstance(other, Release)]
+    if files and not _is_csv(files[0]):
+        tables.append(ReportTable.open(sources[0] if is_one_release else files[0])[0])
+    for table in tables:
+        table.require_batch()
 
 
 def _write_parts(
@@ -400,9 +412,6 @@ def without_impossible(
         if not counted:
             release.require_possible()
     except ImpossibleReportError:
-        if shuffled_promise(release.schema):  # collecting would mix the reports of several batches
-            for _ in release.rows.validated(lambda piece: (pa.nulls(len(piece)), None), True):
-                pass
         with TemporaryDirectory(prefix="privot-") as folder:
             cleaned = Path(folder) / "release.parquet"
             collection = collect_files([path], cleaned, quarantine=quarantine, strict=strict)
@@ -515,7 +524,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
         raise PrivotError("sources are releases, reports as bytes, or paths: give nothing else")
     files, is_named = _report_files(paths), randomizer is not None or bool(releases)
     randomizer = _only_randomizer(randomizer, releases, files, bool(binary))
-    _require_one_batch(randomizer, paths, files, len(releases) + bool(binary))
+    _require_one_batch(randomizer, paths, files, [*releases, *binary])
     refused: list[str] = []
 
     def refuse(file: int, reason: str) -> None:

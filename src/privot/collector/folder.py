@@ -81,7 +81,7 @@ class FolderStore(store.Store):
     ) -> None:
         self.folder, self._format, self._log = folder, format, log
         self._path = folder / "reports.db"
-        self._lock, self._stopped, self._serving = threading.RLock(), "", False
+        self._lock, self.stopped, self._serving = threading.RLock(), "", False
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             flush_folder(folder.parent)
@@ -208,7 +208,7 @@ class FolderStore(store.Store):
 
     def close(self) -> None:
         with self._lock:
-            self._stopped = self._stopped or "the store was closed: start the server again"
+            self.stopped = self.stopped or "the store was closed: start the server again"
             self._connection.close()
 
     def erase_log(self) -> None:
@@ -313,11 +313,11 @@ class FolderStore(store.Store):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
-            self._stopped = (
+            self.stopped = (
                 f"{self._path} may hold bytes of deleted reports, for it cannot be rebuilt ({error}): "
                 "make room on the disk and for temporary files, and start again"
             )
-            raise store.StoreStopped(self._stopped) from None
+            raise store.StoreStopped(self.stopped) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -345,8 +345,8 @@ class FolderStore(store.Store):
                 raise
 
     def _require_open(self) -> None:
-        if self._stopped:
-            raise store.StoreStopped(self._stopped)
+        if self.stopped:
+            raise store.StoreStopped(self.stopped)
 
     def _failed(self, error: sqlite3.Error | MemoryError) -> store.StoreFull | store.StoreStopped:
         if _code(error) == sqlite3.SQLITE_FULL:
@@ -355,8 +355,8 @@ class FolderStore(store.Store):
             f"{self.folder} cannot be written ({str(error) or 'no memory'}): repair that, then start "
             "again; nothing that was acknowledged is lost"
         )
-        self._stopped = "the collector's disk or memory failed: send it again later"
-        return store.StoreStopped(self._stopped)
+        self.stopped = "the collector's disk or memory failed: send it again later"
+        return store.StoreStopped(self.stopped)
 
     def _not_opened(self, error: sqlite3.Error) -> PrivotError:
         if _code(error) == sqlite3.SQLITE_BUSY:

@@ -111,8 +111,7 @@ def cramers_v(joint: Array) -> Array:
         return np.zeros(joint.shape[:-2])
     expected = independent(joint)
     ratios = np.divide(joint**2, expected, out=np.zeros_like(joint), where=expected > 0)
-    excess = np.clip(ratios.sum((-2, -1)) - 1, 0, None)
-    return np.sqrt(excess / (min(rows, columns) - 1))
+    return np.sqrt(np.clip(ratios.sum((-2, -1)) - 1, 0, None) / (min(rows, columns) - 1))
 
 
 @dataclass(frozen=True)

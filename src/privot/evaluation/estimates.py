@@ -328,8 +328,7 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
     """Return, for each cell of a source, the number of its cell in the table of `questions`."""
     codes = np.indices(source.shape).reshape(len(source.shape), -1)
     chosen = [source.questions.index(question) for question in questions]
-    shape = [source.shape[i] for i in chosen]
-    return np.ravel_multi_index(tuple(codes[chosen]), shape)
+    return np.ravel_multi_index(tuple(codes[chosen]), [source.shape[i] for i in chosen])
 
 
 def estimate_from(source: Source, g: Any, full: bool) -> Estimate:

@@ -190,8 +190,7 @@ class Normal(Marginal):
         mirrored, a, b = _in_lower_tail(self._standard(low), self._standard(high))
         level = np.where(mirrored, 1 - level, level)
         z = ndtri(ndtr(a) + level * (ndtr(b) - ndtr(a)))
-        x = self.mean + self.stddev * np.where(mirrored, -z, z)
-        return np.clip(x, low, high)
+        return np.clip(self.mean + self.stddev * np.where(mirrored, -z, z), low, high)
 
 
 @dataclass(frozen=True)

@@ -135,8 +135,8 @@ def fit(
         estimator = "generator" if loss is not None else releases.best_estimator
     guarantees = []
     for part in releases.parts:
-        check_delta(part.randomizer.delta, len(part))
         guarantees.append(part.guarantee)  # raises an error if a batch is too small
+        check_delta(getattr(guarantees[-1], "delta", 0.0), len(part))
     weakest(*guarantees)  # raises an error if they cannot be compared
     needed = min_informative_reports(releases.newest.randomizer)
     model = _fit_by_estimator(releases, estimator, settings, run)

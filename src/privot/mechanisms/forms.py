@@ -214,8 +214,7 @@ class TableForm(CodeForm):
         rows = answers[:, 0]
         if self.ratio == 1.0:
             return np.zeros((len(rows), self.likelihood.shape[1]))
-        share = (self._ratios - 1) / (self.ratio - 1)
-        return np.clip(share, 0.0, 1.0)[rows]
+        return np.clip((self._ratios - 1) / (self.ratio - 1), 0.0, 1.0)[rows]
 
     def indicators(self, answers: Answers) -> Array:
         """See `CodeForm`: the table's left inverse with the least variance under uniform codes."""

@@ -170,8 +170,7 @@ class Gaussian(AdditiveNoise, kind="gaussian"):
         """
         if not 0 < delta < 1:
             raise PrivotError(f"delta is {delta!r}: Gaussian noise needs 0 < delta < 1")
-        epsilon = gaussian_epsilon(self.stddev, self.sensitivity(domain), delta)
-        return ApproximateDP(epsilon, delta)
+        return ApproximateDP(gaussian_epsilon(self.stddev, self.sensitivity(domain), delta), delta)
 
     @property
     def variance(self) -> float:

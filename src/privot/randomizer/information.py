@@ -281,8 +281,7 @@ def _optimal_shares(
         column_gradient = column_slope * column_terms / column_information
         pair_gradient = np.zeros(all_pair_information.size)
         pair_gradient[indices] = slope * pair_terms / pair_information
-        gradient = incidence.gradient(column_gradient, pair_gradient)
-        shares = shares * np.sqrt(gradient)
+        shares = shares * np.sqrt(incidence.gradient(column_gradient, pair_gradient))
         shares = shares / shares.sum()
     return shares
 

@@ -236,8 +236,7 @@ class Randomizer(Summarized):
     @property
     def parts(self) -> list[JointReport | CandidatesReport | SplitReport]:
         """All parts that a report may have."""
-        unsplit = [part for part in (self.joint, self.candidates) if part]
-        return [*unsplit, *self.splits.values()]
+        return [*(part for part in (self.joint, self.candidates) if part), *self.splits.values()]
 
     @cached_property
     def program(self) -> dict[str, Any] | None:

@@ -272,8 +272,7 @@ class L2Ball(_Ball):
         if norm == 2:
             return sqrt_up(square * min(2, self.dimension))
         half = self.dimension // 2
-        parts = (sqrt_up(square * k) for k in (half, self.dimension - half))
-        return sum_up(parts)
+        return sum_up(sqrt_up(square * k) for k in (half, self.dimension - half))
 
     def far_apart(self) -> list[tuple[Array, Array]]:
         """See `Domain`: a pair of points that is farthest apart in ℓ1 and in ℓ2."""

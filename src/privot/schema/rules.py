@@ -518,8 +518,7 @@ def _computed_column(name: str, column: Column, term: Term, table: pa.Table) -> 
     values = term.values(table)
     if term.type == "date":
         values = to_timestamps(values)
-    raw = pa.table({name: values})
-    read, problems = column.read(name, raw)
+    read, problems = column.read(name, pa.table({name: values}))
     invalid = np.zeros(table.num_rows, np.bool_)
     for problem in problems:
         invalid |= problem.rows

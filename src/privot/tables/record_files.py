@@ -94,8 +94,7 @@ def _open_folder(path: Path, schema: Schema | None, form: csv_records.RecordForm
     kinds = sorted({table_suffix(file).removesuffix(".gz") for file in files})
     if len(kinds) > 1 or kinds[0] == ".npz":
         raise PrivotError(f"{path} holds {', '.join(kinds)} files: give parquet or csv only")
-    reader = ParquetFiles if kinds[0] == ".parquet" else CsvFiles
-    return reader(path, files, form)
+    return (ParquetFiles if kinds[0] == ".parquet" else CsvFiles)(path, files, form)
 
 
 def _is_data(file: Path, folder: Path) -> bool:

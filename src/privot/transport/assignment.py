@@ -90,8 +90,7 @@ def _potentials(x: Array, y: Array, p: int) -> Array:
     cost /= mean_cost
     # Reduced costs are C_ij − f_i − g_j, so any column of the difference is f up to a constant.
     f = (cost - _reduced_by_sinkhorn(_reduced(cost)))[:, 0]
-    cost_to_points = cdist(means_x, y, _METRICS[p]) / mean_cost
-    return np.asarray((cost_to_points - f[:, None]).min(axis=0))
+    return np.asarray((cdist(means_x, y, _METRICS[p]) / mean_cost - f[:, None]).min(axis=0))
 
 
 def _cell_means(points: Array, depth: int) -> Array:

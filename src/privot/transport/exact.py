@@ -44,8 +44,7 @@ def wasserstein(x: Tensor, y: Tensor, p: int = 2) -> Tensor:
         3.0
     """
     first, second = (points.detach().double().cpu().numpy() for points in (x, y))
-    matched = assignment(first, second, p)
-    difference = x - y[torch.as_tensor(matched, device=x.device)]
+    difference = x - y[torch.as_tensor(assignment(first, second, p), device=x.device)]
     if p == 1:
         return difference.abs().sum(dim=1).mean()
     return (difference * difference).sum(dim=1).mean().sqrt()

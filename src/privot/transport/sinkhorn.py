@@ -432,8 +432,7 @@ def entropic_cost_of_rows(
         solver: Settings of the solver.
     """
     result = solver.solve(Problem(gather(cost.detach()), 1.0))
-    plan = result.plan[first : first + len(cost)]
-    return _Envelope.apply(cost, plan, result.value), result
+    return _Envelope.apply(cost, result.plan[first : first + len(cost)], result.value), result
 
 
 class _Envelope(torch.autograd.Function):

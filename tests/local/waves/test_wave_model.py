@@ -62,6 +62,8 @@ def test_trends_hold_the_truth(fitted):
 def test_another_wave_is_added(fitted):
     more = Randomizer.calibrate(SCHEMA, 3.0).privatize(people(0.75, 6000, 9))
     longer = fitted.add(more, "2026-07-01")
+    with pytest.raises(PrivotError, match="time 2026-08-01 is an earlier wave's: give each once"):
+        longer.add(more, "2026-08-01")
     assert len(longer.times) == 7
     assert longer.people[-1] == 6000
     assert longer.guarantee.epsilon == fitted.guarantee.epsilon

@@ -346,5 +346,4 @@ class ClassProducts(Query):
         x = torch.from_numpy(records[0])
         classes = self.classifier.classes(x).numpy()
         residuals = x.flatten(1).double() - torch.from_numpy(self.means[classes])
-        coordinates = residuals @ torch.from_numpy(self.basis)
-        return classes, to_integers(coordinates, self.norm, self.unit)
+        return classes, to_integers(residuals @ torch.from_numpy(self.basis), self.norm, self.unit)

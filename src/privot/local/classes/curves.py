@@ -128,8 +128,7 @@ class OrderedAtoms:
     def hats(self) -> Hats:
         """Hats with relative widths, of sum 1, as volumes; a point or missing values have volume 1."""
         widths = self.cells.widths
-        relative = widths / widths.sum()
-        return Hats(np.append(relative, np.ones(len(self.order) - len(widths))))
+        return Hats(np.append(widths / widths.sum(), np.ones(len(self.order) - len(widths))))
 
     def fit_curve(self, likelihood: SecondOrder) -> Curve:
         """Fit a curve to the likelihood of the weights (a,) of the atoms in `order`."""

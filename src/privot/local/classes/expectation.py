@@ -87,8 +87,7 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
     _add_single(tables, q, weights, expected)
     if tables.multi_report.size:
         _add_multi(tables, q, weights, expected)
-    pieces = piece_counts(tables.queries, expected.cells, q, probabilities)
-    return expected._replace(cells=pieces)
+    return expected._replace(cells=piece_counts(tables.queries, expected.cells, q, probabilities))
 
 
 @compiled

@@ -158,8 +158,7 @@ class LatentClasses:
         Categories are codes. Reports are in the order of the groups.
         """
         tables = count_tables(groups, self.sizes, merge=False)
-        stacked = np.concatenate(self.probabilities)
-        return expectation(tables, stacked, self.weights).log_likelihood
+        return expectation(tables, np.concatenate(self.probabilities), self.weights).log_likelihood
 
     def to_dict(self) -> dict[str, Array]:
         """Return the arrays by name."""

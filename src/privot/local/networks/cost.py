@@ -347,8 +347,7 @@ class _JointChannel:
             size = sizes[:, question, None]
             places.append(rest % size + starts[:, question, None])
             rest = rest // size
-        stacked = torch.stack(places[::-1], dim=2)
-        return torch.where(cells[..., None] < 0, self.total, stacked)
+        return torch.where(cells[..., None] < 0, self.total, torch.stack(places[::-1], dim=2))
 
     @property
     def tabulates(self) -> bool:

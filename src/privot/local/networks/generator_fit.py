@@ -252,8 +252,7 @@ class TransportObjective:
             return self.head(self.group.gather(self._features(rng)))
 
         outputs = self.head(features)
-        step = Step(outputs, reports, self.cost, fresh, self.solver, rng, self.group)
-        return self.loss(step)
+        return self.loss(Step(outputs, reports, self.cost, fresh, self.solver, rng, self.group))
 
     def _features(self, rng: torch.Generator) -> Tensor:
         """Compute the features of this process's share of new latents."""

@@ -60,8 +60,7 @@ class TableDrift:
 
         def expand(shares: Iterable[Sequence[Array]]) -> list[tuple[ShareLikelihood, ...]]:
             """Expand the likelihoods around the columns' shares by wave; return them by column."""
-            by_wave = map(without_series.likelihoods, waves, shares)
-            return [*zip(*by_wave, strict=True)]
+            return [*zip(*map(without_series.likelihoods, waves, shares), strict=True)]
 
         pooled = [pieces.shares for pieces in without_series.pieces]
         likelihoods = expand([pooled] * len(waves))

@@ -18,6 +18,7 @@ wave, the weakest. Every wave of shuffled reports must be a batch that is opened
 shows. Adjacency of `guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
 """
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,16 +183,18 @@ class WaveModel(Model):
         drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
+        hashes: SHA-256 of the sampled ids of each wave's reports, by which `add` refuses a wave again.
         panel: Panel in whose slots people reported, if there is one.
         history: Always None, since the model is not trained by steps.
     """
 
-    kind: ClassVar[ModelKind] = ModelKind("local.waves", 4, "privot fit --waves")
+    kind: ClassVar[ModelKind] = ModelKind("local.waves", 5, "privot fit --waves")
 
     base: LocalModel
     drift: TableDrift | GridDrift
     dated: bool
     people: tuple[int, ...]
+    hashes: tuple[str, ...]
     panel: Panel | None = None
     history: History | None = None
 
@@ -312,8 +315,8 @@ class WaveModel(Model):
         """Return the model with one more wave, without fitting the base again.
 
         Raises:
-            PrivotError: for a release of another schema, a batch of fewer reports than promised, or a
-                time that is not after the last wave's.
+            PrivotError: for a release of another schema or of an earlier wave, a batch of fewer reports
+                than promised, or a time that is not after the last wave's.
         """
         require_wave(release, self.base.randomizer)
         (wave,) = Releases.of(release).counts
@@ -322,13 +325,16 @@ class WaveModel(Model):
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
             )
+        if (digest := _hash_of(wave)) in self.hashes:
+            raise PrivotError(f"the release of time {time} is an earlier wave's: give each once")
         most_reports([*self.drift.times, number], dated, self.panel)  # refuses a time of no wave
         weakest(self.guarantee, release.guarantee)  # refuses small batches, another trusted party
         randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
         counts = [*(promise["reports"] for promise in self.made_with["promises"]), len(release)]
         base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
         drift = self.drift.with_wave(wave, number)
-        return replace(self, base=base, drift=drift, people=(*self.people, len(release)))
+        people, hashes = (*self.people, len(release)), (*self.hashes, digest)
+        return replace(self, base=base, drift=drift, people=people, hashes=hashes)
 
     def fields(self) -> dict[str, Any]:
         return {
@@ -336,6 +342,7 @@ class WaveModel(Model):
             "drift": self.drift.fields(),
             "dated": self.dated,
             "people": list(self.people),
+            "hashes": list(self.hashes),
             "panel": None if self.panel is None else self.panel.to_json(),
         }
 
@@ -353,7 +360,8 @@ class WaveModel(Model):
         base = LocalModel.build(Stored(fields["base"], base_arrays, None))
         drift = DRIFTS[base.sampler.kind].build(base.sampler, fields["drift"], drift_arrays)
         panel = None if fields["panel"] is None else Panel.from_json(fields["panel"])
-        return cls(base, drift, fields["dated"], tuple(fields["people"]), panel)
+        people, hashes = tuple(fields["people"]), tuple(fields["hashes"])
+        return cls(base, drift, fields["dated"], people, hashes, panel)
 
 
 def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> int:
@@ -442,7 +450,12 @@ def fit_waves(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
     base = _stating_smallest(base, ((wave.randomizer, len(wave)) for wave in waves))
-    return WaveModel(base, drift, dated, tuple(map(len, waves)), panel)
+    people, hashes = tuple(map(len, waves)), tuple(map(_hash_of, counts))
+    return WaveModel(base, drift, dated, people, hashes, panel)
+
+
+def _hash_of(wave: Counts) -> str:
+    return hashlib.sha256(wave.ids.words.astype("<u8").tobytes()).hexdigest()
 
 
 def _merge_waves(waves: Sequence[Counts]) -> list[Counts]:

@@ -109,8 +109,7 @@ def _factors(size: int) -> tuple[Floats, Floats]:
 def transform(x: Floats) -> Floats:
     """Return H x for each row x (n, D); the order of summation does not depend on the other rows."""
     left, right = _factors(x.shape[1])
-    cube = np.matmul(x.reshape(-1, len(left), len(right)), right)
-    return np.matmul(left, cube).reshape(x.shape)
+    return np.matmul(left, np.matmul(x.reshape(-1, len(left), len(right)), right)).reshape(x.shape)
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ class Counts(Reports):
             if shuffled_promise(self.schema) is not None:
                 raise PrivotError(
                     f"{sources} are of shuffled reports, and ε is of a batch: count each batch by "
-                    "itself, from one table or its file, and give `fit` all of them"
+                    "itself, from its release, and give `fit` all of them"
                 )
         require_disjoint((self, *others))
         return sum_counts([self, *others])
@@ -280,8 +280,7 @@ class Counts(Reports):
 
 def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return non-negative integers in the smallest unsigned type."""
-    kind = np.min_scalar_type(int(numbers.max(initial=0)))
-    return numbers.astype(kind.newbyteorder("<"))
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))).newbyteorder("<"))
 
 
 def is_counts(path: str | Path) -> bool:
@@ -493,6 +492,11 @@ def _releases(
             continue
         if randomizer is None:
             raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
+        if shuffled_promise(randomizer.schema) is not None:
+            raise PrivotError(
+                "tables do not say which reports were shuffled together, and ε is of a batch: give the "
+                "release of each, or its file"
+            )
         tables.append(pa.table(source).replace_schema_metadata(None))
         if sum(map(len, tables)) > _ROWS_AT_ONCE:
             yield Release(ReportTable.of(*tables), randomizer)
@@ -503,7 +507,8 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     """Count the reports of a release, from the counts beside its shards if there are any."""
-    if not any(release.rows.counts_hashes.values()):
+    # Counts of shards have no order of ids, which shows whether shuffled shards are of one batch.
+    if shuffled_promise(release.schema) or not any(release.rows.counts_hashes.values()):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):

@@ -63,9 +63,9 @@ def draw_ids(count: int) -> pa.Array:
 
 
 def id_words(ids: pa.Array) -> NDArray[np.uint64]:
-    """Return ids as pairs of 64-bit words (n, 2), which are ordered as the ids are."""
-    buffer = ids.buffers()[1]
-    words = np.frombuffer(buffer, ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
+    """Return ids as pairs of 64-bit words (n, 2), which are ordered as the ids are; null is zero."""
+    ids = ids.fill_null(bytes(ID_BYTES))
+    words = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
 
 
@@ -128,8 +128,7 @@ def distinct_ids(*parts: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the distinct ids (k, 2) of several arrays of pairs of words (n, 2), sorted."""
     words = np.concatenate(parts)
     words = words[order_of(words)]
-    is_first = np.append(True, (words[1:] != words[:-1]).any(axis=1))
-    return words[is_first[: len(words)]]
+    return words[np.append(True, (words[1:] != words[:-1]).any(axis=1))[: len(words)]]
 
 
 def distinct_rows(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -194,6 +193,12 @@ def grouped(numbers: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.int64]]]:
         yield int(numbers[order[start]]), indices
 
 
+def _increasing(words: NDArray[np.uint64]) -> bool:
+    """Return True if ids, as pairs of words (n, 2), are strictly increasing."""
+    low, high = words[:-1].T, words[1:].T
+    return bool(((low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))).all())
+
+
 def one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     if column.num_chunks == 1:
@@ -224,6 +229,7 @@ PIECE = 2**17  # rows that are read at once
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
 COUNTS_SUFFIX = ".counts"
+BATCH_KEY = b"privot.batch"  # in a file's metadata: SHA-256 of its ids, in order
 MANIFEST = "manifest.json"
 _FORMAT = 1  # version of the manifest
 Result = TypeVar("Result")  # what a caller reads from a piece of a table
@@ -352,24 +358,36 @@ class ReportTable:
         """
         last, num_read, increasing = np.zeros((0, 2), np.uint64), 0, True
         for piece in self.pieces():
-            ids = one_array(piece.column(REPORT_ID))
-            words = id_words(ids.fill_null(bytes(ID_BYTES)))  # `read` finds the reports without id
+            words = id_words(one_array(piece.column(REPORT_ID)))  # `read` finds reports without id
             reasons, result = read(piece)
             if reasons.null_count < len(piece):
                 row = int(np.flatnonzero(np.asarray(reasons.is_valid()))[0])
                 raise self._impossible_error(num_read + row, str(reasons[row]))
-            consecutive = np.concatenate([last, words])
-            low, high = consecutive[:-1].T, consecutive[1:].T
-            is_higher = (low[0] < high[0]) | ((low[0] == high[0]) & (low[1] < high[1]))
-            increasing = increasing and bool(is_higher.all())
+            increasing = increasing and _increasing(np.concatenate([last, words]))
             last, num_read = words[-1:], num_read + len(piece)
             yield words, result
-        if shuffled and not increasing:
-            raise PrivotError(
-                f"{self.source} is not in the order of ids, as a shuffled batch is: give one batch"
-            )
+        if shuffled:
+            self.require_batch()
         if not increasing and (repeated := self._repeated()) is not None:
             raise self._impossible_error(repeated, "it is there twice")
+
+    def require_batch(self) -> None:
+        """Refuse reports that are not in the order of ids, or files with other ids than were written."""
+        last = np.zeros((0, 2), np.uint64)
+        for fragment in self.dataset.get_fragments():
+            try:
+                ids = one_array(fragment.to_table(columns=[REPORT_ID]).column(0))
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable_error(self.source, error) from None
+            words, is_file = id_words(ids), isinstance(fragment, ds.ParquetFileFragment)
+            digest = hashlib.sha256(words.astype(">u8").tobytes()).hexdigest().encode()
+            written = fragment.metadata.metadata.get(BATCH_KEY) if is_file else digest
+            if digest != written or not _increasing(np.concatenate([last, words])):
+                raise PrivotError(
+                    f"{self.source} is not one shuffled batch as it was released, and ε is of a batch: "
+                    "give each release by itself, unchanged"
+                )
+            last = words[-1:]
 
     def _impossible_error(self, row: int, reason: str) -> ImpossibleReportError:
         return ImpossibleReportError(
@@ -464,10 +482,13 @@ def write_reports(
         if not pa.types.is_floating(field.type) and field.name != REPORT_ID
     ]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
+    digest = hashlib.sha256()
     with pq.ParquetWriter(path, schema, use_dictionary=repeating) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece.cast(schema), row_group_size=group)
+            digest.update(id_words(one_array(piece.column(REPORT_ID))).astype(">u8").tobytes())
             rows += piece.num_rows
+        writer.add_key_value_metadata({BATCH_KEY: digest.hexdigest()})
     return rows
 
 
@@ -480,7 +501,7 @@ def _byte_streams(column: pa.Array) -> Iterator[bytes | memoryview]:
     elif pa.types.is_fixed_size_list(column.type):
         yield from _byte_streams(column.flatten())
     elif pa.types.is_fixed_size_binary(column.type):
-        yield id_words(column.fill_null(bytes(ID_BYTES))).tobytes()
+        yield id_words(column).tobytes()
     elif pa.types.is_string(column.type):
         texts = column.fill_null("")
         yield pc.binary_length(texts).to_numpy().tobytes()

@@ -71,5 +71,4 @@ def with_campaign(text: str) -> str:
 
 def _fingerprint(fields: dict[str, Any]) -> str:
     # Keys are not sorted, because the order of columns is part of a randomizer.
-    text = json.dumps(fields, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()

@@ -369,8 +369,7 @@ class NumericColumn(NumberColumn):
         """Return the number whose value has the fewest digits, or the step nearest to this value."""
         if (steps := self.counted_in) is None:
             return roundest(low, high)
-        ends = steps.value(np.array([low, high]))
-        return steps.round_count(roundest(*map(float, ends)))
+        return steps.round_count(roundest(*map(float, steps.value(np.array([low, high])))))
 
     def _write(self, numbers: Array) -> pa.Array:
         absent = np.isnan(numbers)

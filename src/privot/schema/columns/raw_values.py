@@ -132,8 +132,7 @@ def read_times(
         problems = _problem_of_all(values, name, "dates", remedy)
         values = pa.nulls(len(values))
     times = values.cast(pa.timestamp("us"), safe=False)
-    absent = np.asarray(times.is_null())
-    return times, problems + missing_values(absent, nullable, name, problems)
+    return times, problems + missing_values(np.asarray(times.is_null()), nullable, name, problems)
 
 
 def read_texts(values: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
@@ -347,5 +346,4 @@ class Steps:
 
 def _decimals(number: float) -> int:
     """Return the number of decimals in a number's shortest text: 2 for 0.25, 0 for 100."""
-    exponent = Decimal(repr(number)).normalize().as_tuple().exponent
-    return max(0, -int(exponent))
+    return max(0, -int(Decimal(repr(number)).normalize().as_tuple().exponent))
