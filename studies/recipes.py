@@ -54,6 +54,7 @@ RECIPES = {
     "schema_drafts.draft": "Drafts of schemas from a JSON Schema, a pydantic model, a pandera schema.",
     "sliced.images": "Images from noisy sums, judged by classifiers trained on them.",
     "sliced.classifier": "Classifiers of images by noisy sums, judged by test images.",
+    "sliced.components": "The same mixtures with covariances of each component, judged alike.",
     "sliced.sheets": "Sheets of images that methods draw at one epsilon, beside real ones.",
     "sliced.frechet": "Distances of drawn images to real ones.",
     "sliced.rivals": "Other private generators of images, under the same protocol.",

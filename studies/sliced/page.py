@@ -2,10 +2,11 @@
 
     python -m studies sliced.page
 
-Reads `images.json`, `held_out.json`, `classifiers.json`, `vectors.json`, `tables.json`, `rivals.json`,
-`tuning.json`, `adaptation.json`, `timing.json`, `frechet.json`, and what papers published
-(`published_images.json`, `published_adaptation.json`), in `docs/results/central`, and rewrites the
-tables of the page (`studies.common.pages`). Noise is what the accountant works out on the spot.
+Reads `images.json`, `convolutional.json`, `held_out.json`, `classifiers.json`, `vectors.json`,
+`tables.json`, `rivals.json`, `tuning.json`, `adaptation.json`, `timing.json`, `frechet.json`, and what
+papers published (`published_images.json`, `published_adaptation.json`), in `docs/results/central`, and
+rewrites the tables of the page (`studies.common.pages`). Noise is what the accountant works out on the
+spot.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def percents(values: Sequence[float]) -> str:
     return each if len(values) < 2 else f"{each}, mean **{100 * np.mean(values):.1f}**"
 
 
-def images_table(rows: Rows) -> str:
+def images_table(rows: Rows, keys: Sequence[str] = SCORES) -> str:
     """Classifiers trained on drawn images: every seed, and means."""
     body = []
     frequencies = sorted({row["residual_low_pass"] for row in rows})
@@ -71,14 +72,14 @@ def images_table(rows: Rows) -> str:
         found = of_fit(select(rows, method=method, residual_low_pass=kept), data, epsilon)
         if not found:
             continue
-        scores = [percents([row[key] for row in found]) for key in SCORES]
+        scores = [percents([row[key] for row in found]) for key in keys]
         body.append([
             DATA[data], f"{max(row['epsilon'] for row in found):.4g}",
-            "moved in public" if method != "mixture" else "as drawn",
+            DRAWS[method],
             str(found[0]["components"]), str(kept), *scores,
             " ".join(f"{row['fit_seconds']:.0f}" for row in found),
         ])  # fmt: skip
-    return table(_IMAGES_HEAD, body)
+    return table((*_IMAGES_HEAD[:-1], *(JUDGES[key] for key in keys), _IMAGES_HEAD[-1]), body)
 
 
 def classifiers_table(rows: Rows) -> str:
@@ -96,9 +97,14 @@ def classifiers_table(rows: Rows) -> str:
 
 
 _IMAGES_HEAD = (
-    "data", "ε", "draws", "components a label", "frequencies of what is left", "logistic regression",
-    "MLP", "seconds of the fit",
+    "data", "ε", "draws", "components a label", "frequencies of what is left", "seconds of the fit",
 )  # fmt: skip
+DRAWS = {
+    "mixture": "as drawn",
+    "mixture, augmented": "moved in public",
+    "mixture, by component": "covariances by component",
+}
+JUDGES = {"logistic_regression": "logistic regression", "mlp": "MLP", "cnn": "CNN"}
 
 
 def central_table(rows: Rows) -> str:
@@ -239,7 +245,8 @@ def run(chosen: argparse.Namespace) -> None:
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
     names = (
-        "images", "held_out", "classifiers", "vectors", "tables", "rivals", "tuning", "adaptation",
+        "images", "convolutional", "held_out", "classifiers", "vectors", "tables", "rivals", "tuning",
+        "adaptation",
         "timing", "frechet",
     )  # fmt: skip
     rows = {name: read_rows(folder, name) for name in names}
@@ -250,6 +257,7 @@ def tables_of(folder: Path) -> Tables:
         "accounting": accounting_table,
         "images": lambda: images_table(rows["images"]),
         "classifiers": lambda: classifiers_table(rows["classifiers"]),
+        "convolutional": lambda: images_table(rows["convolutional"], ["cnn"]),
         "vectors": lambda: vectors_table(rows["vectors"]),
         "tables": lambda: central_table(rows["tables"]),
         "rivals": lambda: rivals_table(rows["images"], rows["rivals"], claimed["images"]),

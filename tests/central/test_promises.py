@@ -2,7 +2,7 @@
 
 import pytest
 
-from privot.central import SliceSettings, fit
+from privot.central import SliceSettings, fit, fit_classifier
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 
