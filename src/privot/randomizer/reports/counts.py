@@ -507,8 +507,8 @@ def _releases(
 
 def _count_release(release: Release) -> Counts:
     """Count the reports of a release, from the counts beside its shards if there are any."""
-    # Counts of shards have no order of ids, which shows whether shuffled shards are of one batch.
-    if shuffled_promise(release.schema) or not any(release.rows.counts_hashes.values()):
+    # Counts of shards do not show whether shuffled shards are of one batch.
+    if not any(release.rows.counts_hashes.values()) or shuffled_promise(release.schema):
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
@@ -536,7 +536,8 @@ def _count_rows(release: Release) -> Counts:
     """Count the reports of a release one by one, and validate each."""
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    shuffled = shuffled_promise(release.randomizer.schema) is not None
+    promise = release.randomizer.schema.promise
+    shuffled = promise is not None and promise.where == "shuffled"
     for words, answers in release.rows.validated(plan.read, shuffled):
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
