@@ -186,11 +186,11 @@ def test_arrays_that_cannot_be_are_refused_by_the_mechanism(values, labels, mess
 def test_an_epsilon_that_buys_nothing_is_said():
     box = UniformBox([0], [100])
     points = np.full((60, 1), 3.0)
-    with pytest.warns(UserWarning, match="at most 2.5% of the draws can differ"):
-        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=10)
+    with pytest.warns(UserWarning, match="at most 2.24% of the draws can differ"):
+        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=4)
+        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=200)
 
 
 def test_what_it_buys_is_a_bound_that_is_reached():

@@ -52,7 +52,7 @@ def test_values_outside_are_projected_and_counted_on_the_device_only(tmp_path):
     assert release.table["age"].to_numpy()[:7].max() < 100
     release.save(tmp_path / "r.parquet")
     metadata = pq.read_metadata(tmp_path / "r.parquet").metadata
-    assert set(metadata) <= {b"privot.randomizer", b"ARROW:schema"}
+    assert set(metadata) <= {b"privot.randomizer", b"privot.batch", b"ARROW:schema"}
 
 
 def test_the_guarantee_is_that_of_the_noise_as_it_is():
