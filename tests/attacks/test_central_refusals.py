@@ -190,7 +190,7 @@ def test_an_epsilon_that_buys_nothing_is_said():
         integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=200)
+        integral.fit(points, PointSpace(box, "person"), epsilon=1.0, draws=100)
 
 
 def test_what_it_buys_is_a_bound_that_is_reached():
