@@ -124,6 +124,7 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
                     with storage.writing(counts_name(name)) as draft:
                         draft.write_bytes(counts)
         if rows:
+            store.to_erase()  # fails if the connection broke: then another server may seal meanwhile
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
