@@ -469,12 +469,9 @@ def write_reports(
     pieces: Iterable[pa.Table],
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
-    digest: Any = None,
+    digest: Any = None,  # SHA-256 of the ids in earlier shards of a batch, which is updated
 ) -> int:
-    """Write Parquet with the metadata; return the number of rows, or raise PrivotError if it is 0.
-
-    `digest` is the SHA-256 of the ids in earlier shards of the same batch, and is updated.
-    """
+    """Write Parquet with the metadata; return the number of rows, or raise PrivotError if it is 0."""
     rows, digest = 0, digest or hashlib.sha256()
     pieces = iter(pieces)
     first = next(pieces, None)
