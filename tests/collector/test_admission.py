@@ -105,6 +105,19 @@ def test_what_was_not_acknowledged_before_a_restart_is_used_up(tmp_path):
         restarted(ticket, FINGERPRINT)
 
 
+def test_two_lists_of_used_tickets_admit_a_ticket_twice(tmp_path):
+    """Two collectors that share a database have a list each: one person's two reports are both taken."""
+    key = Ed25519PrivateKey.generate()
+    ticket = sign_ticket(key, FINGERPRINT, 2000)
+    for name in ("first", "second"):
+        admit = tickets(key.public_key(), tmp_path / name, clock=lambda: 1000.0)
+        sender = admit(ticket, FINGERPRINT)
+        sender.use(name.encode())
+        sender.acknowledge(name.encode())
+        with pytest.raises(NotAdmitted, match="used up"):
+            admit(ticket, FINGERPRINT)
+
+
 def test_a_ticket_of_another_key_or_campaign_is_none(tmp_path):
     key = Ed25519PrivateKey.generate()
     admit = tickets(key.public_key(), tmp_path / "used")

@@ -12,6 +12,8 @@ import pytest
 
 import postgres_server
 from campaign_reports import CAMPAIGN, changed, made, resealed, rows
+from privot import Release
+from privot.collector import sealing
 from privot.collector.app import Sealer, ServedCampaign
 from privot.collector.postgres import PostgresStore
 from privot.collector.sealing import storage_at
@@ -183,6 +185,28 @@ def test_collectors_of_one_campaign_seal_in_turn_and_one_that_cannot_says_why(da
         sealer.seal()
     assert (len(logs[0]), len(logs[1])) == (2, 1)
     assert "9 in the release" in logs[1][0]
+
+
+def test_a_server_that_lost_the_right_to_seal_names_no_older_list(database, tmp_path, monkeypatch):
+    """Its connection breaks while it writes a shard, and another server finishes that and seals more."""
+    first, second = (PostgresStore(database, CAMPAIGN.format) for _ in range(2))
+    storage, reports, write = storage_at(str(tmp_path / "release")), made(20), sealing.write_reports
+
+    def interrupted(*arguments):
+        monkeypatch.undo()
+        with psycopg.connect(database, autocommit=True) as other:
+            pid = first._sealer.info.backend_pid
+            other.execute("SELECT pg_terminate_backend(%s, 9000)", (pid,))
+        assert sealing.seal(second, CAMPAIGN, storage).total == 10
+        second.append(*rows(reports[10:]))
+        assert sealing.seal(second, CAMPAIGN, storage).total == 20
+        return write(*arguments)
+
+    first.append(*rows(reports[:10]))
+    monkeypatch.setattr(sealing, "write_reports", interrupted)
+    with pytest.raises(psycopg.Error):
+        sealing.seal(first, CAMPAIGN, storage)
+    assert len(Release.load(tmp_path / "release")) == 20
 
 
 def test_a_database_may_have_no_encoding(database):

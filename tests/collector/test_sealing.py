@@ -11,6 +11,7 @@ from privot import Release
 from privot.collector import sealing
 from privot.collector.arrivals import Campaign
 from privot.collector.collecting import collect
+from privot.collector.folder import FolderStore
 from privot.collector.sealing import AddressStorage, FolderStorage, seal, storage_at
 from privot.collector.waves import sealed_waves
 from privot.core.errors import PrivotError
@@ -123,6 +124,31 @@ def test_a_sealing_that_breaks_off_is_done_again_and_doubles_nothing(
     store.close()
 
 
+def test_an_older_store_replaces_no_shard_of_a_newer_release(tmp_path):
+    """What came after the backup was taken is in the release alone, and no device sends it again."""
+    home, backup, reports = tmp_path / "store", tmp_path / "backup", made(30)
+    storage = FolderStorage(tmp_path / "release")
+
+    def receive(first, last):
+        store = FolderStore(home, CAMPAIGN.format)
+        store.append(*rows(reports[first:last]))
+        return store
+
+    receive(0, 10).close()
+    shutil.copytree(home, backup)
+    store = receive(10, 20)
+    seal(store, CAMPAIGN, storage)
+    store.close()
+    shutil.rmtree(home)
+    backup.rename(home)
+    store = receive(20, 30)  # as many as the shard has, and other ones
+    with pytest.raises(PrivotError, match="shard-000000.parquet has other reports"):
+        seal(store, CAMPAIGN, storage)
+    assert held(storage.folder) == ids_of(reports[:20])
+    assert seal(store, CAMPAIGN, FolderStorage(tmp_path / "another")).rows == 20
+    store.close()
+
+
 def test_shards_go_to_any_address(opened, tmp_path):
     store, reports = opened(), made(100)
     store.append(*rows(reports))
@@ -137,7 +163,7 @@ def test_shards_go_to_any_address(opened, tmp_path):
 def test_an_address_that_cannot_be_written_loses_nothing(opened, tmp_path):
     store, reports = opened(), made(10)
     store.append(*rows(reports))
-    with pytest.raises(PrivotError, match="cannot be written"):
+    with pytest.raises(PrivotError, match="cannot be read"):
         seal(store, CAMPAIGN, storage_at("nothing-of-this-kind://place"))
     shutil.rmtree(tmp_path / "r", ignore_errors=True)
     assert seal(store, CAMPAIGN, storage_at(f"file://{tmp_path}/r")).rows == 10

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -23,8 +24,10 @@ from privot.privacy.shuffling import (
     shuffled_epsilon,
 )
 from privot.randomizer import Release, weight_pairs
+from privot.randomizer.privatize import privatize_records
 from privot.randomizer.reports.rows import ReportTable, shard_name, write_manifest
 from privot.schema.promise import Promise
+from privot.tables.files import TableBatches
 from privot.waves import Panel, PanelGuarantee
 
 PLACE = '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nbounds = [[0, 1], [0, 1]]\n'
@@ -141,6 +144,19 @@ def test_shards_of_two_batches_are_no_release(tmp_path):
     for read in (Release.load, privot.count, privot.collect):
         with pytest.raises(PrivotError, match="is not one shuffled batch"):
             read(tmp_path)
+
+
+def test_a_shard_of_another_batch_is_noticed_in_its_place(tmp_path):
+    """The other's second shard has ids above .94 · 2^128, and one's first up to .75, by 15 σ."""
+    randomizer = calibrated(PLACE, 1, 1000)
+    for name, count in (("one", 2000), ("other", 1600)):
+        table = pa.table({"x": np.full(count, 0.5), "y": np.full(count, 0.5)})
+        privatize_records(randomizer, TableBatches(table), tmp_path / name, part_rows=1500)
+        assert len(Release.load(tmp_path / name)) == len(privot.count(tmp_path / name)) == count
+    shutil.copy(tmp_path / "other" / shard_name(1), tmp_path / "one" / shard_name(1))
+    for read in (Release.load, privot.count, privot.collect):
+        with pytest.raises(PrivotError, match="is not one shuffled batch"):
+            read(tmp_path / "one")
 
 
 def _collected(path):

@@ -140,7 +140,8 @@ def tickets(
 
     Arguments:
         key: Public key of the issuer.
-        path: File of used tickets, which a restart reads; no other process may use it.
+        path: File of used tickets, which a restart reads; no other process may use it. Of several
+            collectors, with a file each, each admits a ticket.
         uses: Number of requests that each ticket admits.
         clock: Function that returns the time, in seconds since 1970.
     """

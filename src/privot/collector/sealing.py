@@ -113,17 +113,24 @@ def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | 
         rows: list[int] = []  # of each new shard
         shard_rows = max(1, min(_SHARD_ROWS, _SHARD_BYTES // campaign.format.record_bytes))
         made_by, panel = campaign.randomizer.to_json(), campaign.format.panel
+        num_named = _num_named(storage, work / "file")
         for wave, files in sorted(parts.items()):
             metadata = {} if panel is None else wave_metadata(panel, wave)
             for table in in_random_order(files, num_buckets, shard_rows):
-                name, counts = shard_name(len(batch.shards) + len(rows)), _counts(campaign, table)
-                shard_metadata = metadata | _hash_metadata(counts)
+                number, counts = len(batch.shards) + len(rows), _counts(campaign, table)
+                name, shard_metadata = shard_name(number), metadata | _hash_metadata(counts)
+                if number < num_named:  # after an interruption, it has these reports already
+                    storage.fetch(name, work / "file")
+                    ids = pq.read_table(work / "file", columns=[REPORT_ID])[REPORT_ID]
+                    if not ids.equals(table[REPORT_ID]):
+                        raise PrivotError(f"{name} has other reports: restore the newest store")
                 with storage.writing(name) as draft:
                     rows.append(write_reports(draft, [table], made_by, shard_metadata))
                 if counts:
                     with storage.writing(counts_name(name)) as draft:
                         draft.write_bytes(counts)
         if rows:
+            store.to_erase()  # fails if the connection broke: then another server may seal meanwhile
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text([*batch.shards, *rows]), encoding="utf-8")
     store.finish_sealing(batch, rows)
@@ -299,16 +306,21 @@ def erase(store: Store, storage: ReleaseStorage) -> None:
             elif name.startswith("quarantine-") and name.endswith(".csv"):
                 storage.fetch(name, copy)
                 _erase_quarantine(storage, name, copy, deleted)
-        if MANIFEST in names:
-            storage.fetch(MANIFEST, copy)
-            # The manifest does not name the shards of an interrupted sealing, which come last.
-            try:
-                num_named = len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
-            except (ValueError, KeyError, TypeError):
-                raise PrivotError(f"{MANIFEST} of the release is damaged: restore it") from None
+        if num_named := _num_named(storage, copy):
             with storage.writing(MANIFEST) as draft:
                 draft.write_text(manifest_text(rows[:num_named]), encoding="utf-8")
     store.finish_erasing(rows)
+
+
+def _num_named(storage: ReleaseStorage, copy: Path) -> int:
+    """Return the number of shards in the manifest, the last of which an interrupted sealing may add."""
+    if MANIFEST not in storage.names():
+        return 0
+    storage.fetch(MANIFEST, copy)
+    try:
+        return len(json.loads(copy.read_text(encoding="utf-8"))["shards"])
+    except (ValueError, KeyError, TypeError):
+        raise PrivotError(f"{MANIFEST} of the release is damaged: restore it") from None
 
 
 @contextmanager

@@ -212,14 +212,17 @@ class WaveModel(Model):
     def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of all waves together, to a person in any slot of the panel.
 
-        Without a panel, a person may report in every wave. Shuffled waves of one randomizer compose as
-        batches of the promise's people, because later sizes may depend on earlier waves; other budgets
-        add up. The number of waves must be fixed before the first is opened.
+        Without a panel, a person may report in every wave. Shuffled waves count as batches of their
+        promise's people, because later sizes may depend on earlier waves. Those of one randomizer
+        compose; other budgets add up. The number of waves must be fixed before the first is opened.
         """
         count = most_reports(self.drift.times, self.dated, self.panel)
-        if self.base.earlier or count == 1:
-            return self.guarantee.times(count)
-        return self.base.randomizer.batch_guarantee(batches=count)
+        if count == 1:
+            return self.guarantee
+        newest, earlier = self.base.randomizer, self.base.earlier
+        if not earlier:
+            return newest.batch_guarantee(batches=count)
+        return weakest(*(each.batch_guarantee() for each in (*earlier, newest))).times(count)
 
     @property
     def made_with(self) -> dict[str, Any]:

@@ -229,7 +229,8 @@ PIECE = 2**17  # rows that are read at once
 _ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
 COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
 COUNTS_SUFFIX = ".counts"
-BATCH_KEY = b"privot.batch"  # in a file's metadata: SHA-256 of its ids, in order
+# In a file's metadata: SHA-256 of its ids, in order; of a shard, those of the shards before it, too.
+BATCH_KEY = b"privot.batch"
 MANIFEST = "manifest.json"
 _FORMAT = 1  # version of the manifest
 Result = TypeVar("Result")  # what a caller reads from a piece of a table
@@ -373,16 +374,17 @@ class ReportTable:
 
     def require_batch(self) -> None:
         """Refuse reports that are not in the order of ids, or files with other ids than were written."""
-        last = np.zeros((0, 2), np.uint64)
+        last, digest = np.zeros((0, 2), np.uint64), hashlib.sha256()
         for fragment in self.dataset.get_fragments():
             try:
                 ids = one_array(fragment.to_table(columns=[REPORT_ID]).column(0))
             except (pa.ArrowException, OSError) as error:
                 raise _unreadable_error(self.source, error) from None
             words, is_file = id_words(ids), isinstance(fragment, ds.ParquetFileFragment)
-            digest = hashlib.sha256(words.astype(">u8").tobytes()).hexdigest().encode()
-            written = fragment.metadata.metadata.get(BATCH_KEY) if is_file else digest
-            if digest != written or not _increasing(np.concatenate([last, words])):
+            digest.update(words.astype(">u8").tobytes())
+            found = digest.hexdigest().encode()
+            written = fragment.metadata.metadata.get(BATCH_KEY) if is_file else found
+            if found != written or not _increasing(np.concatenate([last, words])):
                 raise PrivotError(
                     f"{self.source} is not one shuffled batch as it was released, and ε is of a batch: "
                     "give each release by itself, unchanged"
@@ -467,9 +469,10 @@ def write_reports(
     pieces: Iterable[pa.Table],
     randomizer: str,
     more: Mapping[bytes, bytes] | None = None,
+    digest: Any = None,  # SHA-256 of the ids in earlier shards of a batch, which is updated
 ) -> int:
     """Write Parquet with the metadata; return the number of rows, or raise PrivotError if it is 0."""
-    rows = 0
+    rows, digest = 0, digest or hashlib.sha256()
     pieces = iter(pieces)
     first = next(pieces, None)
     if first is None:
@@ -482,7 +485,6 @@ def write_reports(
         if not pa.types.is_floating(field.type) and field.name != REPORT_ID
     ]
     group = max(1, min(_ROW_GROUP, _ROW_GROUP_BYTES * first.num_rows // max(1, first.nbytes)))
-    digest = hashlib.sha256()
     with pq.ParquetWriter(path, schema, use_dictionary=repeating) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece.cast(schema), row_group_size=group)
