@@ -99,8 +99,11 @@ def as_table(data: Any) -> pa.Table:
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
-    # `to_arrow` adds the row labels of pandas as columns.
-    return table.drop_columns([name for name in table.column_names if name not in frame.columns])
+    columns = {name: table.column(name) for name in frame.columns}  # without pandas' row labels
+    for name, kind in frame.schema.items():
+        if kind == narwhals.Object:
+            columns[name] = _one_type(name, frame.get_column(name).to_numpy(), "the table")
+    return pa.table(columns)
 
 
 def read_table(
@@ -247,8 +250,10 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
     """Build a table from arrays by name: of values (n,), of a vector's (n, d), or of images (n, …)."""
     columns: dict[str, Any] = {}
-    for name, values in arrays.items():
-        values = np.asarray(values)
+    for name, given in arrays.items():
+        values = np.asarray(given)
+        if values.ndim == 1 and values.dtype.kind != "M" and not hasattr(given, "dtype"):
+            values = np.asarray(given, object)  # NumPy would make texts of numbers beside a text
         declared = schema.columns.get(name) if schema is not None else None
         parts = declared.table_columns(name) if declared is not None else (name,)
         if values.ndim == 2 and values.shape[1] == len(parts):
@@ -270,16 +275,26 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
 
 
 def _one_type(name: str, values: Any, source: str) -> pa.Array:
-    """Return a column as an Arrow array; raise PrivotError if its values have several types."""
+    """Return a column as an Arrow array; raise PrivotError if its values have several types.
+
+    No value may change how others are read, for the guarantee is for any change of one record.
+    """
     if isinstance(values, pa.Array):
         return values
     try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError, ValueError):  # its message may contain a value
+        column = pa.array(values, from_pandas=True)
+        if pa.types.is_decimal(column.type):  # with as many decimals as any value has
+            return column.cast(pa.float64())
+        if pa.types.is_date(column.type) and values.dtype == object:  # times are cut off
+            dates = zip(column.to_pylist(), values, strict=True)
+            if any(date is not None and date != value for date, value in dates):
+                raise ValueError
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # whose text has a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
         ) from None
+    return column
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
