@@ -85,6 +85,8 @@ HOUR |= {"resolution": "hour", "nullable": True}
         (CODE, [0.0, 1.0], "x"),
         (CODE, [True, True], "x"),
         (CODE, [True, True], 1),
+        (CODE, [True, True], 1.5),
+        (CODE, [1, 1], NOON),
         (CODE, [12345678901, 1], 2.5),
         (CODE, [Decimal(0), Decimal(1)], Decimal("2.5")),
         (HOUR, [NOON, NOON], NOON.date()),

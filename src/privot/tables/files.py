@@ -8,6 +8,7 @@ batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, ind
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 """
 
+import datetime as dt
 import gzip
 import hashlib
 import importlib
@@ -16,6 +17,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -37,6 +39,14 @@ BATCH_ROWS = 2**17
 METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 Result = TypeVar("Result")  # of a function of a batch
+# Types of a value, the first of which counts: a time is a date, and a truth value an integer.
+_FAMILIES: tuple[Any, ...] = (
+    (bool, np.bool_),
+    (int, float, np.integer, np.floating, Decimal),
+    str,
+    dt.datetime,
+    dt.date,
+)
 # Formats that are written piece by piece; npz needs the whole table.
 STREAMED = (".csv", ".csv.gz", ".parquet")
 SUFFIXES = (*STREAMED, ".npz")
@@ -93,16 +103,21 @@ def as_table(data: Any) -> pa.Table:
             f"a {type(data).__name__} is not a table: "
             "give a pandas, polars or pyarrow table, or a dict of columns"
         ) from None
+    objects = {
+        name: _one_type(name, frame.get_column(name).to_numpy(), "the table")
+        for name, kind in frame.schema.items()
+        if kind == narwhals.Object
+    }
     try:
-        table: pa.Table = frame.to_arrow()
+        table: pa.Table = frame.drop(*objects).to_arrow()
     except (pa.ArrowException, TypeError, ValueError):  # not shown: its message contains a value
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
-    columns = {name: table.column(name) for name in frame.columns}  # without pandas' row labels
-    for name, kind in frame.schema.items():
-        if kind == narwhals.Object:
-            columns[name] = _one_type(name, frame.get_column(name).to_numpy(), "the table")
+    # By name, as `to_arrow` adds the row labels of pandas as columns.
+    columns = {
+        name: objects[name] if name in objects else table.column(name) for name in frame.columns
+    }
     return pa.table(columns)
 
 
@@ -252,8 +267,10 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
     columns: dict[str, Any] = {}
     for name, given in arrays.items():
         values = np.asarray(given)
-        if values.ndim == 1 and values.dtype.kind != "M" and not hasattr(given, "dtype"):
-            values = np.asarray(given, object)  # NumPy would make texts of numbers beside a text
+        if values.ndim == 1 and not hasattr(given, "dtype"):
+            # NumPy's type depends on all values: it is text for numbers beside a text.
+            is_time = values.dtype.kind == "M"
+            values = values.astype("M8[us]") if is_time else np.asarray(given, object)
         declared = schema.columns.get(name) if schema is not None else None
         parts = declared.table_columns(name) if declared is not None else (name,)
         if values.ndim == 2 and values.shape[1] == len(parts):
@@ -282,19 +299,24 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     try:
+        if values.dtype == object and len(_families(values)) > 1:
+            raise ValueError
         column = pa.array(values, from_pandas=True)
-        if pa.types.is_decimal(column.type):  # with as many decimals as any value has
-            return column.cast(pa.float64())
-        if pa.types.is_date(column.type) and values.dtype == object:  # times are cut off
-            dates = zip(column.to_pylist(), values, strict=True)
-            if any(date is not None and date != value for date, value in dates):
-                raise ValueError
     except (pa.ArrowException, OverflowError, TypeError, ValueError):  # whose text has a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
         ) from None
-    return column
+    kind = column.type  # decimals have as many places as any of them
+    has_places = pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+    return column.cast(pa.float64()) if has_places else column
+
+
+def _families(values: Any) -> set[Any]:
+    """Return the kinds of types of objects that are not missing, by which Arrow may read others."""
+    kinds = {type(x) for x in values if not (x is None or (isinstance(x, float) and x != x))}
+    kinds = {kind for kind in kinds if kind.__name__ not in ("NAType", "NaTType")}  # of pandas
+    return {next((each for each in _FAMILIES if issubclass(kind, each)), kind) for kind in kinds}
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:

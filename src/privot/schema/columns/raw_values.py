@@ -127,7 +127,7 @@ def read_times(
     problems: list[Problem] = []
     if _is_text(kind):
         values, problems = _parse_times(_texts(values), name)
-    elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
+    elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):
         remedy = "give dates or times, or text as 2024-05-31"
         problems = _problem_of_all(values, name, "dates", remedy)
         values = pa.nulls(len(values))
