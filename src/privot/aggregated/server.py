@@ -110,7 +110,7 @@ class Server:
         folder: Folder that `create` made.
 
     Raises:
-        PrivotError: if it is missing or damaged, or older than its ledger's witness.
+        PrivotError: if it is missing or damaged, or older than its ledger or the ledger's witness.
 
     Examples:
         >>> import tempfile
@@ -139,6 +139,8 @@ class Server:
         Chain.read(path)  # a ledger that is gone is refused, and not begun again
         self._ledger = Ledger(ServerPlan(self.encoder, self.role), path, resume=True)
         _note_server(self.encoder, self.role, self._ledger.id)
+        with self._open() as database:
+            self._uncounted(database)  # before shares are acknowledged that could never be opened
 
     @classmethod
     def create(
@@ -348,8 +350,8 @@ class Server:
 
     def _uncounted(self, database: sqlite3.Connection) -> int:
         """Return the number of opened reports that the ledger has not counted yet."""
+        spent = self._ledger.spent  # read first, as reports are opened before they are counted
         (opened,) = database.execute("SELECT COALESCE(SUM(reports), 0) FROM releases").fetchone()
-        spent = self._ledger.spent
         if spent > opened:
             raise PrivotError(
                 f"the ledger of {self.folder} counted {spent:,} reports, and {opened:,} are opened "

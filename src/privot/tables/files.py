@@ -8,6 +8,7 @@ batches of a fixed size: batch i contains rows i·size to (i+1)·size − 1, ind
 batch has the same records whenever the same source is read, and a killed run can be resumed.
 """
 
+import datetime as dt
 import gzip
 import hashlib
 import importlib
@@ -16,6 +17,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -37,6 +39,14 @@ BATCH_ROWS = 2**17
 METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 Result = TypeVar("Result")  # of a function of a batch
+# Types of a value, the first of which counts: a time is a date, and a truth value an integer.
+_FAMILIES: tuple[Any, ...] = (
+    (bool, np.bool_),
+    (int, float, np.integer, np.floating, Decimal),
+    str,
+    dt.datetime,
+    dt.date,
+)
 # Formats that are written piece by piece; npz needs the whole table.
 STREAMED = (".csv", ".csv.gz", ".parquet")
 SUFFIXES = (*STREAMED, ".npz")
@@ -93,14 +103,22 @@ def as_table(data: Any) -> pa.Table:
             f"a {type(data).__name__} is not a table: "
             "give a pandas, polars or pyarrow table, or a dict of columns"
         ) from None
+    objects = {
+        name: _one_type(name, frame.get_column(name).to_numpy(), "the table")
+        for name, kind in frame.schema.items()
+        if kind == narwhals.Object
+    }
     try:
-        table: pa.Table = frame.to_arrow()
+        table: pa.Table = frame.drop(*objects).to_arrow()
     except (pa.ArrowException, TypeError, ValueError):  # not shown: its message contains a value
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
-    # `to_arrow` adds the row labels of pandas as columns.
-    return table.drop_columns([name for name in table.column_names if name not in frame.columns])
+    # By name, as `to_arrow` adds the row labels of pandas as columns.
+    columns = {
+        name: objects[name] if name in objects else table.column(name) for name in frame.columns
+    }
+    return pa.table(columns)
 
 
 def read_table(
@@ -247,8 +265,12 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
     """Build a table from arrays by name: of values (n,), of a vector's (n, d), or of images (n, …)."""
     columns: dict[str, Any] = {}
-    for name, values in arrays.items():
-        values = np.asarray(values)
+    for name, given in arrays.items():
+        values = np.asarray(given)
+        if values.ndim == 1 and not hasattr(given, "dtype"):
+            # NumPy's type depends on all values: it is text for numbers beside a text.
+            is_time = values.dtype.kind == "M"
+            values = values.astype("M8[us]") if is_time else np.asarray(given, object)
         declared = schema.columns.get(name) if schema is not None else None
         parts = declared.table_columns(name) if declared is not None else (name,)
         if values.ndim == 2 and values.shape[1] == len(parts):
@@ -270,16 +292,31 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
 
 
 def _one_type(name: str, values: Any, source: str) -> pa.Array:
-    """Return a column as an Arrow array; raise PrivotError if its values have several types."""
+    """Return a column as an Arrow array; raise PrivotError if its values have several types.
+
+    No value may change how others are read, for the guarantee is for any change of one record.
+    """
     if isinstance(values, pa.Array):
         return values
     try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError, ValueError):  # its message may contain a value
+        if values.dtype == object and len(_families(values)) > 1:
+            raise ValueError
+        column = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # whose text has a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
         ) from None
+    kind = column.type  # decimals have as many places as any of them
+    has_places = pa.types.is_decimal(kind) or pa.types.is_floating(kind)
+    return column.cast(pa.float64()) if has_places else column
+
+
+def _families(values: Any) -> set[Any]:
+    """Return the kinds of types of objects that are not missing, by which Arrow may read others."""
+    kinds = {type(x) for x in values if not (x is None or (isinstance(x, float) and x != x))}
+    kinds = {kind for kind in kinds if kind.__name__ not in ("NAType", "NaTType")}  # of pandas
+    return {next((each for each in _FAMILIES if issubclass(kind, each)), kind) for kind in kinds}
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:

@@ -108,13 +108,19 @@ class ParquetFiles(RecordBatches):
     def __init__(self, path: Path, files: list[Path], form: csv_records.RecordForm) -> None:
         super().__init__(str(path), "parquet", files)
         self._form = form
+        base = path if path.is_dir() else path.parent
+        folders = {
+            part for file in files for part in file.relative_to(base).parts[:-1] if "=" in part
+        }
+        keys = dict.fromkeys(sorted(part.partition("=")[0] for part in folders), pa.string())
         with reading_parquet(path):
             self._dataset = ds.dataset(
                 [str(file) for file in files],
                 format="parquet",
                 filesystem=pyarrow.fs.LocalFileSystem(),
-                partitioning=ds.partitioning(flavor="hive"),
-                partition_base_dir=str(path if path.is_dir() else path.parent),
+                # Texts, as types that are inferred from all names change how "01" is read.
+                partitioning=ds.partitioning(pa.schema(keys), flavor="hive"),
+                partition_base_dir=str(base),
             )
         if METADATA_KEY in (self._dataset.schema.metadata or {}):
             raise PrivotError(f"{path} is a release, its records are noised: give raw records")

@@ -127,7 +127,7 @@ def read_times(
     problems: list[Problem] = []
     if _is_text(kind):
         values, problems = _parse_times(_texts(values), name)
-    elif not (pa.types.is_temporal(kind) or pa.types.is_null(kind)) or pa.types.is_time(kind):
+    elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):
         remedy = "give dates or times, or text as 2024-05-31"
         problems = _problem_of_all(values, name, "dates", remedy)
         values = pa.nulls(len(values))
@@ -245,7 +245,12 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert values to texts; raise an Arrow exception if their type has no texts."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    return values.cast(pa.string())
+    texts = values.cast(pa.string())
+    if pa.types.is_floating(values.type):  # a whole number is written as in a column of integers
+        numbers = values.cast(pa.float64())
+        whole = pc.and_(pc.equal(pc.trunc(numbers), numbers), pc.less(pc.abs(numbers), 2.0**53))
+        texts = pc.if_else(whole, numbers.cast(pa.int64(), safe=False).cast(pa.string()), texts)
+    return texts
 
 
 def _mask(values: pa.ChunkedArray) -> NDArray[np.bool_]:
