@@ -278,8 +278,8 @@ def slices(
         num_projections=num_projections,
         records=records,
         batch_size=batch_size,
-        sampling=sampling,  # type: ignore[arg-type]  # checked by the class, as is the next
-        neighboring=neighboring,  # type: ignore[arg-type]
+        sampling=sampling,  # type: ignore[arg-type]  # checked by the class
+        neighboring=neighboring,  # type: ignore[arg-type]  # checked by the class
         radius=radius,
         non_negative=non_negative,
         orthonormal=orthonormal,

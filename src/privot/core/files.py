@@ -47,7 +47,7 @@ from privot.core.errors import PrivotError, printable
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # its users test for None
 
 
 def read_text(path: str | Path, noun: str) -> str:

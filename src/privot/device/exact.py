@@ -400,7 +400,7 @@ def stated_epsilon(fields: Mapping[str, Any]) -> float:
     """Return the stated ε of a randomizer; raise PrivotError unless it is a finite number ≥ 0."""
     guarantee = fields.get("guarantee")
     epsilon = guarantee.get("epsilon") if isinstance(guarantee, Mapping) else None
-    if type(epsilon) not in (int, float) or not 0 <= epsilon <= 1e300:  # type: ignore[operator]
+    if type(epsilon) not in (int, float) or not 0 <= epsilon <= 1e300:  # type: ignore[operator]  # a number
         raise PrivotError(
             f"the randomizer states epsilon {epsilon!r:.40}, which is no promise: calibrate it again"
         )

@@ -536,8 +536,7 @@ def _count_rows(release: Release) -> Counts:
     """Count the reports of a release one by one, and validate each."""
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    promise = release.randomizer.schema.promise
-    shuffled = promise is not None and promise.where == "shuffled"
+    shuffled = shuffled_promise(release.randomizer.schema) is not None
     for words, answers in release.rows.validated(plan.read, shuffled):
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))
