@@ -10,7 +10,7 @@ the target is, and a classifier that learns there is right again.**
 import matplotlib.pyplot as plt
 import numpy as np
 
-from privot.central import AdaptationSettings, adapt
+from privot.central import adapt
 
 plt.style.use("privot.report.paper")
 SHIFT = np.array([0.4, 0.0])
@@ -34,11 +34,11 @@ source, target = measured(source_kinds), measured(target_kinds) + SHIFT
 # %%
 # ε = 8 and δ = 10⁻⁵ cover all sums together, of target records that differ in one.
 
-settings = AdaptationSettings(
-    epsilon=8.0, delta=1e-5, unit="patient", rounds=4, training_steps=300, feature_dim=8,
-    hidden=(16,), channels=(), source_batch=64, learning_rate=1e-2, averaging=0.9,
+adapted = adapt(
+    source, source_kinds, target, epsilon=8.0, delta=1e-5, unit="patient", rounds=4,
+    training_steps=300, feature_dim=8, hidden=(16,), channels=(), source_batch=64,
+    learning_rate=1e-2, averaging=0.9,
 )  # fmt: skip
-adapted = adapt(source, source_kinds, target, settings)
 print(adapted.guarantee)
 
 # %%

@@ -38,9 +38,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from privot.central import AdaptationSettings, adapt
+from privot.central import adapt
 from privot.central.classifiers.adaptation import Adaptation
-from privot.central.classifiers.adapted import Classifier, as_records
+from privot.central.classifiers.adapted import AdaptationSettings, Classifier, as_records
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 from studies.common.rows import write_row

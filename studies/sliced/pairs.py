@@ -22,9 +22,8 @@ import torch
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-from privot.central import AdaptationSettings
 from privot.central.classifiers.adaptation import Adaptation
-from privot.central.classifiers.adapted import as_records
+from privot.central.classifiers.adapted import AdaptationSettings, as_records
 from privot.core.errors import PrivotError
 from privot.training.loop import train
 

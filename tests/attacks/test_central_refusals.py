@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_records, image_schema, image_table
 from privot import integral
-from privot.central import AdaptationSettings, SliceSettings, fit
+from privot.central import SliceSettings, fit
+from privot.central.classifiers.adapted import AdaptationSettings
 from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.cli.app import app
 from privot.core.errors import PrivotError

@@ -8,7 +8,8 @@ import pytest
 from central.declared_images import image_schema
 from commands import privot
 from privot import Schema, integral, load
-from privot.central import AdaptationSettings, CentralModel, adapt
+from privot.central import CentralModel, adapt
+from privot.central.classifiers.adapted import AdaptationSettings
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings, IntegralModel
 from privot.integral.learners import NetworkSettings

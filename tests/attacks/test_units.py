@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from central.declared_images import image_schema, image_table
 from privot import integral
-from privot.central import AdaptationSettings, CentralModel, SliceSettings, adapt, fit
-from privot.central.classifiers.adapted import AdaptedClassifier
+from privot.central import CentralModel, SliceSettings, adapt, fit
+from privot.central.classifiers.adapted import AdaptationSettings, AdaptedClassifier
 from privot.central.records import records_of
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.cli.app import app

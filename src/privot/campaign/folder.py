@@ -18,7 +18,6 @@ from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.validation import with_campaign
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
 
@@ -179,7 +178,7 @@ def create(
     if folder.exists():
         raise PrivotError(f"{folder} exists, and no campaign's key is overwritten: name another")
     origins = _origins(rule, addresses)
-    if shuffled := isinstance(rule, Randomizer) and shuffled_promise(rule.schema) is not None:
+    if shuffled := isinstance(rule, Randomizer) and rule.schema.shuffled_promise:
         # A random name gives it a fingerprint of its own. Otherwise reports that were sealed for another
         # campaign of the same randomizer could be put into a batch, and recognized there.
         rule = Randomizer.from_json(with_campaign(rule.to_json()))
@@ -232,7 +231,7 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
             "give addresses of two organizations"
         )
     # Nobody may see both a sender and what they send.
-    needs_encryption = len(names) > 1 or shuffled_promise(rule.schema)
+    needs_encryption = len(names) > 1 or rule.schema.shuffled_promise
     for origin, (_, port) in zip(origins, machines, strict=True):
         if port is None and needs_encryption and origin.startswith("http:"):
             raise PrivotError(

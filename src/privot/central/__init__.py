@@ -13,13 +13,14 @@ with naming_extra("privot.central", "learn"):
 
 if TYPE_CHECKING:
     from privot.central.classifiers.adaptation import adapt
-    from privot.central.classifiers.adapted import AdaptationSettings
-    from privot.central.classifiers.linear import LinearClassifier, fit_classifier
+    from privot.central.classifiers.adapted import AdaptedClassifier as AdaptedClassifier
+    from privot.central.classifiers.linear import LinearClassifier as LinearClassifier
+    from privot.central.classifiers.linear import fit_classifier
     from privot.central.slice_fit import SliceSettings
 
 # Imported on first use: tables by noisy sums need no PyTorch.
 _MODULES = {
-    "classifiers.adapted": ("AdaptationSettings", "AdaptedClassifier"),
+    "classifiers.adapted": ("AdaptedClassifier",),
     "classifiers.adaptation": ("adapt",),
     "classifiers.linear": ("LinearClassifier", "fit_classifier"),
     "slice_fit": ("SliceSettings",),
@@ -29,9 +30,7 @@ __getattr__ = lazy_names(__name__, _MODULES)
 MODEL_CLASSES = {"central.classifier": "AdaptedClassifier", "central.linear": "LinearClassifier"}
 
 __all__ = [
-    "AdaptationSettings",
     "CentralModel",
-    "LinearClassifier",
     "SliceSettings",
     "SumSettings",
     "adapt",

@@ -178,17 +178,8 @@ def adapt(
     """
     import numpy as np
 
-    from privot.central import AdaptationSettings
     from privot.central import adapt as adapt_classifier
 
-    settings = AdaptationSettings(
-        epsilon=epsilon,
-        unit=unit,
-        delta=delta,
-        rounds=rounds,
-        training_steps=training_steps,
-        seed=seed,
-    )
     claim_folder(output, privot.models.FILES, inputs=[source, target], force=force)
     if not 0 < maximum < float("inf"):
         raise PrivotError(f"--maximum {maximum}: give a positive number, such as 255")
@@ -201,7 +192,12 @@ def adapt(
             np.clip(public["x"] / maximum, 0, 1),
             public["y"],
             np.clip(private["x"] / maximum, 0, 1),
-            settings,
+            epsilon=epsilon,
+            unit=unit,
+            delta=delta,
+            rounds=rounds,
+            training_steps=training_steps,
+            seed=seed,
             checkpoint=checkpoint,
             resume=resume,
             progress=progress,

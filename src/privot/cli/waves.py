@@ -100,8 +100,6 @@ def show(
 
     For a model: privot waves show model/ --column uses --value yes
     """
-    from privot.randomizer.reports.shuffled import shuffled_promise
-
     if column is not None:
         if (randomizer, reports, person) != (None, None, None):
             raise PrivotError(
@@ -113,7 +111,7 @@ def show(
         raise PrivotError("--column is missing: name the column of the model whose trend to show")
     shown = Panel.load(panel)
     made_by = None if randomizer is None else privot.Randomizer.load(randomizer)
-    if reports is not None and not (made_by and shuffled_promise(made_by.schema)):
+    if reports is not None and not (made_by and made_by.schema.shuffled_promise):
         raise PrivotError("--reports is of waves of shuffled reports: give -r their randomizer")
     guarantee = None if made_by is None else made_by.panel_guarantee(shown, reports)
     print(f"{shown.name}: {_span(shown)}, one report in any {shown.window} consecutive waves")

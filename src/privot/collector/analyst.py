@@ -58,7 +58,6 @@ from privot.core.files import replacing_file
 from privot.device import Report, read_batch
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.signing import read_pem, write_key
 from privot.wire.report import ID_BYTES, WireError
 
@@ -138,7 +137,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
         PrivotError: if the randomizer promises no shuffled reports, the batch cannot be read or is of
             another key or campaign, or fewer reports than the promise's people are accepted.
     """
-    promise = shuffled_promise(randomizer.schema)
+    promise = randomizer.schema.shuffled_promise
     if promise is None:
         raise PrivotError(
             "the randomizer promises no shuffled reports: collect its reports without --key"

@@ -42,7 +42,6 @@ from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.randomizer.reports.payloads import Payloads
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import SEAL_BYTES, VERSION, WireError, batch_head
 
@@ -300,7 +299,7 @@ class Campaign:
 
     def _require_role(self) -> None:
         """Refuse a randomizer whose reports this server must not receive unencrypted."""
-        if shuffled_promise(self.randomizer.schema) is not None:
+        if self.randomizer.schema.shuffled_promise:
             raise PrivotError(
                 f"the randomizer promises {self.randomizer.schema.promise}, and a collector would see "
                 "who sent each report: start it with --role shuffler"
@@ -420,7 +419,7 @@ class ShuffledCampaign(Campaign):
     """
 
     def _require_role(self) -> None:
-        if (promise := shuffled_promise(self.randomizer.schema)) is None:
+        if (promise := self.randomizer.schema.shuffled_promise) is None:
             raise PrivotError(
                 "--role shuffler is of randomizers that promise shuffled reports, and this one promises "
                 f"{self.randomizer.guarantee}: leave it out, or calibrate by a [promise]"

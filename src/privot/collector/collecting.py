@@ -60,7 +60,6 @@ from privot.randomizer.reports.rows import (
     sorted_by_id,
     write_reports,
 )
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import METADATA_KEY, damage_of
 from privot.wire.report import MAGIC, Report, WireError, read_batch
 
@@ -351,7 +350,7 @@ def _require_one_batch(
     A folder that is a release is one batch, if it is the only source; otherwise each file counts as one.
     Single reports among `others`, releases and reports in binary form, are one batch together.
     """
-    if shuffled_promise(randomizer.schema) is None:
+    if randomizer.schema.shuffled_promise is None:
         return
     is_one_release = len(sources) == 1 and is_release(sources[0])
     singles = [isinstance(i, Report) or (isinstance(i, bytes) and i[:4] != MAGIC) for i in others]

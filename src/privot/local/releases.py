@@ -27,7 +27,6 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
 from privot.randomizer.reports.counts import grid_form, require_disjoint
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
@@ -246,7 +245,7 @@ class Releases:
                 f"estimator {estimator!r} learns from single reports, and counts hold none: give the "
                 "release, or estimator 'auto'"
             )
-        if shuffled_promise(self.schema) is not None:
+        if self.schema.shuffled_promise:
             self.newest.require_possible()  # ε is of distinct reports that were mixed together
         return self.newest
 

@@ -53,7 +53,6 @@ from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, 
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import CountPlan, Counts, count
 from privot.randomizer.reports.rows import COUNTS_SUFFIX
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.tables.files import TableBatches, as_table
 
 RECEIPT, COUNTS = "receipt", "counts"  # columns of the returned batches
@@ -103,7 +102,7 @@ class EngineRun:
         path = Path(output).resolve()
         if path.suffix == COUNTS_SUFFIX:
             CountPlan.of(randomizer)  # raises an error for reports that are not counted
-            if shuffled_promise(randomizer.schema) is not None:
+            if randomizer.schema.shuffled_promise:
                 raise PrivotError(
                     f"{path} would be counts of several tasks, and the schema promises shuffled "
                     "reports: make a release, and count it"

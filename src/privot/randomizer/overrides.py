@@ -23,7 +23,7 @@ from privot.privacy.rounding import check_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import FormDesign, JointReport
-from privot.randomizer.reports.shuffled import most_accurate_shuffled, shuffled_promise
+from privot.randomizer.reports.shuffled import most_accurate_shuffled
 from privot.schema import Schema
 
 
@@ -126,7 +126,7 @@ def weight_pairs(randomizer: Randomizer, weights: Mapping[tuple[str, str], float
         return replace(randomizer, joint=JointReport(design, epsilon))
 
     # With split columns, amplification is computed for the worst reports of their ε, so ε₀ stays.
-    promise = shuffled_promise(randomizer.schema)
+    promise = randomizer.schema.shuffled_promise
     if promise is not None and not randomizer.mechanisms:
         return most_accurate_shuffled(promise, weighted)
     return weighted(joint.epsilon)

@@ -314,7 +314,7 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
-        if keep_order and shuffled.shuffled_promise(self.schema):
+        if keep_order and self.schema.shuffled_promise:
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
@@ -410,7 +410,7 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
                 "again with `privot calibrate`"
             )
-        if promise := shuffled.shuffled_promise(schema):
+        if promise := schema.shuffled_promise:
             shuffled.require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
@@ -580,7 +580,7 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        in_order = shuffled.shuffled_promise(self.schema) is not None
+        in_order = self.schema.shuffled_promise is not None
         for _ in self.rows.validated(
             lambda piece: (self.randomizer.reasons(piece), None), in_order
         ):

@@ -125,6 +125,11 @@ class Schema(Summarized, BaseModel):
         return Rules.of(self.rules, self.declared)
 
     @cached_property
+    def shuffled_promise(self) -> Promise | None:
+        """The promise, if it is of shuffled reports."""
+        return self.promise if self.promise and self.promise.where == "shuffled" else None
+
+    @cached_property
     def columns(self) -> dict[str, Column]:
         """Reported columns: all but identifiers and the columns that rules define."""
         reported = {name: column for name, column in self.declared.items() if column.reported}

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from privot.central import AdaptationSettings
-from privot.central.classifiers.adapted import Classifier
+from privot.central.classifiers.adapted import AdaptationSettings, Classifier
 from privot.core.errors import PrivotError
 
 SETTINGS = AdaptationSettings(epsilon=8.0, unit="patient", feature_dim=8, hidden=(16,))

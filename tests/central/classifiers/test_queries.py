@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.central import AdaptationSettings
 from privot.central.classifiers.adapted import (
+    AdaptationSettings,
     Classifier,
     ClassProducts,
     ClassSums,

@@ -8,9 +8,9 @@ import torch
 
 import privot.central.classifiers.adaptation
 from laws.model import LearnedLaws
-from privot.central import AdaptationSettings, adapt
+from privot.central import adapt
 from privot.central.classifiers.adaptation import Adaptation, shares
-from privot.central.classifiers.adapted import AdaptedClassifier
+from privot.central.classifiers.adapted import AdaptationSettings, AdaptedClassifier
 from privot.central.sums import Rounds, SumMechanism, SumPlan, sensitivity
 from privot.core.errors import PrivotError
 from privot.models import Checkpoint

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from privot.central import AdaptationSettings
-from privot.central.classifiers.adapted import as_records
+from privot.central.classifiers.adapted import AdaptationSettings, as_records
 from studies.rivals.coral import aligned, fit_coral
 
 SETTINGS = AdaptationSettings(

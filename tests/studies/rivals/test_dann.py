@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from privot.central import AdaptationSettings
+from privot.central.classifiers.adapted import AdaptationSettings
 from privot.core.errors import PrivotError
 from studies.rivals.dann import DANNSettings, clipped_sum, fit_dann
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from privot.central import AdaptationSettings
 from privot.central.classifiers.adaptation import Adaptation
+from privot.central.classifiers.adapted import AdaptationSettings
 from studies.rivals.joint_slices import (
     FeatureRecords,
     JointSettings,

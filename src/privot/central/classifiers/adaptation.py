@@ -54,6 +54,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -177,11 +178,12 @@ def adapt(
     source_x: np.ndarray,
     source_y: np.ndarray,
     target_x: np.ndarray,
-    settings: adapted.AdaptationSettings,
+    settings: adapted.AdaptationSettings | None = None,
     *,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    **keywords: Any,
 ) -> adapted.AdaptedClassifier:
     """Learn to classify a private, unlabeled target from a public, labeled source.
 
@@ -189,16 +191,21 @@ def adapt(
         source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
         source_y: Classes of the source records (n,), whole numbers from 0.
         target_x: Private records (m, …), scaled like the source.
-        settings: Budget and settings.
+        settings: Budget and settings; those of the keywords if None.
         checkpoint: File of the run's releases; its ledger is written beside it.
         resume: Whether to continue from checkpoint and ledger.
         progress: Callback after every step of training.
+        **keywords: Fields of the settings (`privot.central.classifiers.adapted.AdaptationSettings`), of
+            which `epsilon` and `unit` have no default.
 
     Raises:
         PrivotError: if records cannot be used or have different shapes, noise would exceed `most_noise`,
             the ledger has another plan, or a resumed run had another source or target.
         Interrupted: on SIGINT or SIGTERM, after saving.
     """
+    if settings is None:
+        settings = adapted.AdaptationSettings(**keywords)
+    settings = replace(settings, **keywords)
     adaptation = Adaptation(source_x, source_y, settings)
     target = adapted.as_records("target_x", target_x)
     shape, target_shape = adaptation.shape, tuple(target.shape[1:])

@@ -62,7 +62,6 @@ from privot.randomizer.reports.rows import (
     distinct_rows,
     grouped,
 )
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
 
 Ints = NDArray[np.int64]
@@ -177,7 +176,7 @@ class Counts(Reports):
                     f"{sources} are of two randomizers: merge counts of one, and give `fit` those of "
                     "several"
                 )
-            if shuffled_promise(self.schema) is not None:
+            if self.schema.shuffled_promise:
                 raise PrivotError(
                     f"{sources} are of shuffled reports, and ε is of a batch: count each batch by "
                     "itself, from its release, and give `fit` all of them"
@@ -492,7 +491,7 @@ def _releases(
             continue
         if randomizer is None:
             raise PrivotError("reports do not carry their randomizer: give it as `randomizer`")
-        if shuffled_promise(randomizer.schema) is not None:
+        if randomizer.schema.shuffled_promise:
             raise PrivotError(
                 "tables do not say which reports were shuffled together, and ε is of a batch: give the "
                 "release of each, or its file"
@@ -508,7 +507,7 @@ def _releases(
 def _count_release(release: Release) -> Counts:
     """Count the reports of a release, from the counts beside its shards if there are any."""
     # Counts of shards do not show whether shuffled shards are of one batch.
-    if not any(release.rows.counts_hashes.values()) or shuffled_promise(release.schema):
+    if not any(release.rows.counts_hashes.values()) or release.schema.shuffled_promise:
         return _count_rows(release)
     parts, ids = list[Counts](), IdSample()
     for part in _parts_of(release):
@@ -536,7 +535,7 @@ def _count_rows(release: Release) -> Counts:
     """Count the reports of a release one by one, and validate each."""
     plan, tallies = CountPlan.of(release.randomizer), dict[Key, Tally]()
     ids = waiting = IdSample()
-    shuffled = shuffled_promise(release.randomizer.schema) is not None
+    shuffled = release.randomizer.schema.shuffled_promise is not None
     for words, answers in release.rows.validated(plan.read, shuffled):
         below = IdSample(words=words).below(ids.limit)
         waiting = IdSample(words=np.concatenate([waiting.words, below]))

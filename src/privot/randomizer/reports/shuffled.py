@@ -21,7 +21,6 @@ from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import at_most, multiply_up
 from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
-from privot.schema import Schema
 from privot.schema.promise import Promise
 
 Calibrated = TypeVar("Calibrated")  # a randomizer
@@ -64,12 +63,6 @@ def require_randomized(promise: Promise) -> None:
             f"where is {promise.where!r}, where no record is randomized by itself: use "
             f"privot.{promise.where}, or promise 'local' or 'shuffled'"
         )
-
-
-def shuffled_promise(schema: Schema) -> Promise | None:
-    """Return the schema's promise if it is of shuffled reports, else None."""
-    promise = schema.promise
-    return promise if promise is not None and promise.where == "shuffled" else None
 
 
 def most_accurate_shuffled(
