@@ -18,9 +18,9 @@ from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.validation import with_campaign
 from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
+from privot.schema.schema import shuffled_promise
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
 _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")

@@ -100,7 +100,7 @@ def show(
 
     For a model: privot waves show model/ --column uses --value yes
     """
-    from privot.randomizer.reports.shuffled import shuffled_promise
+    from privot.schema.schema import shuffled_promise
 
     if column is not None:
         if (randomizer, reports, person) != (None, None, None):

@@ -42,7 +42,7 @@ from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch
 from privot.randomizer.randomizer import TIME_STEP, Randomizer
 from privot.randomizer.reports.payloads import Payloads
-from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.schema.schema import shuffled_promise
 from privot.waves import Panel
 from privot.wire.report import SEAL_BYTES, VERSION, WireError, batch_head
 

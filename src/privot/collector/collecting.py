@@ -60,7 +60,7 @@ from privot.randomizer.reports.rows import (
     sorted_by_id,
     write_reports,
 )
-from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.schema.schema import shuffled_promise
 from privot.tables.files import METADATA_KEY, damage_of
 from privot.wire.report import MAGIC, Report, WireError, read_batch
 

@@ -1,6 +1,6 @@
 r"""Forecast the errors of a campaign by simulation, with noise and without, for each place of trust.
 
-A *place of trust* (`privot.schema.promise`) says whom people must trust: nobody (`local`), a shuffler
+A *place of trust* (`privot.schema.schema`) says whom people must trust: nobody (`local`), a shuffler
 (`shuffled`), one of two servers (`aggregated`) or a curator (`central`).
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
@@ -72,7 +72,7 @@ from privot.models import Model
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
-from privot.schema.promise import Promise, TrustModel
+from privot.schema.schema import Promise, TrustModel
 from privot.tables.files import as_table
 from privot.wire.report import SEAL_BYTES, Report
 

@@ -27,12 +27,12 @@ import pyarrow as pa
 from privot.core.errors import PrivotError
 from privot.randomizer import Counts, Randomizer, Release, count
 from privot.randomizer.reports.counts import grid_form, require_disjoint
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Alphabet, Bins, Codes
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
 from privot.schema.sampling import LineCells
+from privot.schema.schema import shuffled_promise
 
 Reports = Release | Counts
 

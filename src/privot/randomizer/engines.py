@@ -53,7 +53,7 @@ from privot.randomizer.privatize import PIPE_IDENTITY, Privatized, begin_parts, 
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.counts import CountPlan, Counts, count
 from privot.randomizer.reports.rows import COUNTS_SUFFIX
-from privot.randomizer.reports.shuffled import shuffled_promise
+from privot.schema.schema import shuffled_promise
 from privot.tables.files import TableBatches, as_table
 
 RECEIPT, COUNTS = "receipt", "counts"  # columns of the returned batches

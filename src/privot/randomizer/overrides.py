@@ -23,8 +23,9 @@ from privot.privacy.rounding import check_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import FormDesign, JointReport
-from privot.randomizer.reports.shuffled import most_accurate_shuffled, shuffled_promise
+from privot.randomizer.reports.shuffled import most_accurate_shuffled
 from privot.schema import Schema
+from privot.schema.schema import shuffled_promise
 
 
 def randomizer_from_noise(

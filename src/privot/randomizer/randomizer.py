@@ -43,7 +43,7 @@ from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw
 from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
-from privot.schema.promise import promise_or_epsilon
+from privot.schema.schema import promise_or_epsilon, shuffled_promise
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee
 
@@ -314,7 +314,7 @@ class Randomizer(Summarized):
         Raises:
             PrivotError: for records that the schema does not allow, or `keep_order` of shuffled reports.
         """
-        if keep_order and shuffled.shuffled_promise(self.schema):
+        if keep_order and shuffled_promise(self.schema):
             raise PrivotError(
                 "keep_order is True, and the schema promises shuffled reports: leave it out, or promise "
                 "local privacy"
@@ -410,7 +410,7 @@ class Randomizer(Summarized):
                 f"the randomizer states {stated}, its noise gives {randomizer.guarantee}: calibrate "
                 "again with `privot calibrate`"
             )
-        if promise := shuffled.shuffled_promise(schema):
+        if promise := shuffled_promise(schema):
             shuffled.require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
@@ -580,7 +580,7 @@ class Release(Reports):
         Raises:
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
-        in_order = shuffled.shuffled_promise(self.schema) is not None
+        in_order = shuffled_promise(self.schema) is not None
         for _ in self.rows.validated(
             lambda piece: (self.randomizer.reasons(piece), None), in_order
         ):

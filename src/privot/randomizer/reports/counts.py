@@ -62,8 +62,8 @@ from privot.randomizer.reports.rows import (
     distinct_rows,
     grouped,
 )
-from privot.randomizer.reports.shuffled import shuffled_promise
 from privot.randomizer.reports.split import PointAnswers, SplitReport
+from privot.schema.schema import shuffled_promise
 
 Ints = NDArray[np.int64]
 Key = tuple[int, ...]

@@ -1,6 +1,6 @@
 """Shuffled reports: the local ε₀ that a promise allows, and the guarantee of shuffled batches.
 
-A promise (`privot.schema.promise`) declares ε, δ and the least number of people of a batch, and possibly
+A promise (`privot.schema.schema`) declares ε, δ and the least number of people of a batch, and possibly
 a *floor*: the largest ε₀ of one report.
 
 **Privacy review.** Adjacency: batches of equal size that differ in the record of one unit; if there are
@@ -21,8 +21,7 @@ from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
 from privot.privacy.rounding import at_most, multiply_up
 from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
-from privot.schema import Schema
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 
 Calibrated = TypeVar("Calibrated")  # a randomizer
 _PRECISION = 1e-3  # relative precision of ε₀
@@ -64,12 +63,6 @@ def require_randomized(promise: Promise) -> None:
             f"where is {promise.where!r}, where no record is randomized by itself: use "
             f"privot.{promise.where}, or promise 'local' or 'shuffled'"
         )
-
-
-def shuffled_promise(schema: Schema) -> Promise | None:
-    """Return the schema's promise if it is of shuffled reports, else None."""
-    promise = schema.promise
-    return promise if promise is not None and promise.where == "shuffled" else None
 
 
 def most_accurate_shuffled(
