@@ -27,8 +27,8 @@ from privot.core.errors import (
 )
 from privot.core.processes import deferred_interruption
 from privot.models import HISTORY_COLUMNS, NO_CHECKPOINT, Checkpoint, History
+from privot.training import Interrupted, Progress, StepLimit
 from privot.training.parallel import ALONE, Group
-from privot.training.stopping import Interrupted, Progress, StepLimit
 
 # Returns loss and marginal error (`privot.transport.sinkhorn`) of one step, from the run's generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]

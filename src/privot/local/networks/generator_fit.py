@@ -35,11 +35,10 @@ from privot.local.networks.steps import LOSSES, Loss, Minibatches, Step, likelih
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
-from privot.training import parallel
+from privot.training import attach_model, parallel
 from privot.training.generators import MLP, make_network, torch_generator
 from privot.training.loop import TrainingSettings, train
 from privot.training.parallel import ALONE, Group
-from privot.training.stopping import attach_model
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
