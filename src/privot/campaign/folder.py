@@ -24,9 +24,7 @@ from privot.aggregated import Encoder
 from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
-from privot.randomizer import Randomizer
-from privot.randomizer.reports.validation import with_campaign
-from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
+from privot.randomizer import Randomizer, integrity
 from privot.schema.schema import shuffled_promise
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
@@ -197,18 +195,18 @@ def create(
     if shuffled := isinstance(rule, Randomizer) and shuffled_promise(rule.schema) is not None:
         # A random name gives it a fingerprint of its own. Otherwise reports that were sealed for another
         # campaign of the same randomizer could be put into a batch, and recognized there.
-        rule = Randomizer.from_json(with_campaign(rule.to_json()))
+        rule = Randomizer.from_json(integrity.with_campaign(rule.to_json()))
     with replacing_folder(folder) as draft:
         path, web = draft / _file_of(rule), draft / _WEB
         rule.save(path)
-        new_key(draft / _KEY)
-        key = read_key(draft / _KEY)
-        sign(path, key)
+        integrity.new_key(draft / _KEY)
+        key = integrity.read_key(draft / _KEY)
+        integrity.sign(path, key)
         (draft / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
         web.mkdir()
-        for public in (path, signature_path(path)):
+        for public in (path, integrity.signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        facts = _facts_of(rule) | {"publicKey": public_key(key)} | addresses | about
+        facts = _facts_of(rule) | {"publicKey": integrity.public_key(key)} | addresses | about
         if shuffled:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
         _write_pages(web, rule, facts, origins)

@@ -56,9 +56,9 @@ from privot.collector.collecting import (
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.device import Report, read_batch
+from privot.randomizer.integrity import read_pem, write_key
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
-from privot.randomizer.signing import read_pem, write_key
 from privot.schema.schema import shuffled_promise
 from privot.wire.report import ID_BYTES, WireError
 
