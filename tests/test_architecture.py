@@ -34,8 +34,8 @@ MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 60_950, 210, 31
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
-    "local.waves.grid_drift", "local.waves.table_drift",
-    "randomizer.budget", "transport.pair_loops", "transport.sweeps", "wire.windows",
+    "local.waves.grid_drift", "local.waves.table_drift", "transport.pair_loops", "transport.sweeps",
+    "wire.windows",
 }  # fmt: skip
 # Commands, whose options are their arguments; and functions that are still to be divided.
 COMMANDS = {

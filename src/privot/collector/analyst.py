@@ -11,7 +11,7 @@ their plaintexts have one length.
 
 **Privacy review.** The table shows what each party sees of a person's report. The list below it states
 which guarantee remains if a party deviates from the protocol. ε₀ is the ε of the noise in one report.
-`privot.randomizer.reports.shuffled` has the adjacency, and ε of a batch by its number of accepted
+`privot.randomizer.budget` has the adjacency, and ε of a batch by its number of accepted
 reports.
 
 | party | sees |
