@@ -57,7 +57,7 @@ from privot.central.sums import (
 from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
 from privot.evaluation.distances import wasserstein
-from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
+from privot.evaluation.estimates import MAX_REHEARSED, Columns
 from privot.forecast.fits import (
     Marginal,
     Progress,
