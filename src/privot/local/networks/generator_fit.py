@@ -75,10 +75,9 @@ from privot.local.networks.steps import (
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
-from privot.training import attach_model, parallel
+from privot.training import attach_model, loop
 from privot.training.generators import DCGAN, MLP, Conditional, make_network, torch_generator
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import ALONE, Group
+from privot.training.loop import ALONE, Group, TrainingSettings, train
 from privot.transport import SinkhornSolver
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
@@ -376,8 +375,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     Raises:
         PrivotError: for settings that the release, or several processes, cannot use.
     """
-    device = parallel.local_device(run.device)
-    group = parallel.join(device)
+    device = loop.local_device(run.device)
+    group = loop.join(device)
     head = Head(release.randomizer)
     if run.loss is not None and group.size > 1:
         raise PrivotError("loss is a function, which one process computes: start without torchrun")
@@ -413,8 +412,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
-    products = parallel.short_products() if images else nullcontext()
-    with parallel.threads_for(size**2), products, attach_model(learned):
+    products = loop.short_products() if images else nullcontext()
+    with loop.threads_for(size**2), products, attach_model(learned):
         history = train(
             generator,
             objective,
@@ -424,7 +423,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
             seek=objective.batches.seek,
             group=group,
         )
-    parallel.wait_at_exit(group)
+    loop.wait_at_exit(group)
     return learned(history)
 
 
@@ -444,7 +443,7 @@ class TransportObjective:
     """Function from the source of randomness to the loss and the marginal error of one step.
 
     In a group, every process has all reports and latents of the batch, and computes the outputs and
-    gradients of its share of the latents; costs and features are gathered (`privot.training.parallel`).
+    gradients of its share of the latents; costs and features are gathered (`privot.training.loop`).
     """
 
     def __init__(
