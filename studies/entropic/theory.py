@@ -46,11 +46,13 @@ noise of variance σ² − D: at λ = 2σ², D = σ², exactly the clean one.
 
 **Two slips of the text of 2023.** Its Corollary 1 takes $ε/Δ_1$ for the scale of Laplace noise and for
 the weight. By its own Theorem 1 the weight is the scale $b = Δ_1/ε$ of $f ∝ e^{-|n|/b}$: with p = 1 and
-σ = b, $p σ^p = b$. At the printed weight the least cost is that of a few points, or of one.
-*Proof* for one. Over all laws P and couplings $\mathbb E|X - Y| + λ I(X; Y)$ is least for the P of
-largest $\mathbb E_Y \log \mathbb E_P e^{-|X - Y|/λ}$, which is concave in P. So a point m is best if
+σ = b, $p σ^p = b$. At the printed weight the least cost is that of a few points: of the ends of the box
+for $ε < Δ_1$, where noise is left that cannot leave the box, and of points near the median of the
+reports for $ε > Δ_1$. *Proof* of the latter for large weights. Over all laws P and couplings
+$\mathbb E|X - Y| + λ I(X; Y)$ is least for the P of largest
+$\mathbb E_Y \log \mathbb E_P e^{-|X - Y|/λ}$, which is concave in P. So a point m is best if
 $\mathbb E_Y e^{(|m - Y| - |x - Y|)/λ} \le 1$ for all x. For λ → ∞ that becomes
-$\mathbb E|m - Y| \le \mathbb E|x - Y|$: the median of the reports.
+$\mathbb E|m - Y| \le \mathbb E|x - Y|$: the median.
 
 Its bound (11), $\mathrm{KL}(P_{G^* + N} \,\|\, P_{X+N}) \le \min W_p^p$, has lost the factor
 $1/(p σ^p)$, without which it fails where $p σ^p < 1$. *Proof.* Let X = 0, and let the only generator
