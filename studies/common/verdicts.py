@@ -256,19 +256,19 @@ def ahead(differences: Sequence[float]) -> bool | None:
     return None if abs(mean) <= chance else mean > 0
 
 
-class Exponent(NamedTuple):
-    """An exponent, and two of its standard deviations over seeds."""
+class Estimate(NamedTuple):
+    """A number, and two of its standard deviations over seeds."""
 
     value: float
     chance: float
 
     @classmethod
-    def of(cls, points: Sequence[Row], across: str, quantity: str) -> Exponent:
-        """That of `quantity`, whose deviations are `quantity_std`, as a power of `across`.
+    def exponent(cls, points: Sequence[Row], across: str, quantity: str) -> Estimate:
+        """The power of `across` that `quantity` is, whose deviations are `quantity_std`.
 
         Examples:
             >>> points = [{"n": n, "y": n**-0.5, "y_std": 0.1 * n**-0.5} for n in (1, 10, 100)]
-            >>> str(Exponent.of(points, "n", "y"))
+            >>> str(Estimate.exponent(points, "n", "y"))
             '-0.50 ± 0.06'
         """
         x = [math.log(point[across]) for point in points]
@@ -286,7 +286,7 @@ class Exponent(NamedTuple):
         """Whether it is that value, within its chance; None if its chance exceeds a tenth.
 
         Examples:
-            >>> [Exponent(-0.48, c).near(-0.5) for c in (0.01, 0.03, 0.2)]
+            >>> [Estimate(-0.48, c).near(-0.5) for c in (0.01, 0.03, 0.2)]
             [False, True, None]
         """
         if abs(self.value - value) > self.chance:
@@ -297,7 +297,7 @@ class Exponent(NamedTuple):
         """Whether it is at most that value; None within its chance.
 
         Examples:
-            >>> [Exponent(b, 0.1).at_most(-0.5) for b in (-0.8, -0.5, -0.3)]
+            >>> [Estimate(b, 0.1).at_most(-0.5) for b in (-0.8, -0.5, -0.3)]
             [True, None, False]
         """
         if abs(self.value - value) <= self.chance:

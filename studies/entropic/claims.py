@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from studies.common.rows import Row, in_order, select
-from studies.common.verdicts import Claim, Exponent, better, compare, extent, known, told
+from studies.common.verdicts import Claim, Estimate, better, compare, extent, known, told
 from studies.entropic.wording import place
 
 _FEW, _HALF = 4.0, 0.5
@@ -228,7 +228,7 @@ def _size_claims(row: Row) -> list[Claim]:
     )
     steps = min(p["steps"] for p in points)
     slopes = {
-        name: Exponent.of(points, "num_people", name)
+        name: Estimate.exponent(points, "num_people", name)
         for name in _IMAGES
         if all(name in p for p in points) and len(points) > 1
     }

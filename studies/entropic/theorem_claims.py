@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from privot.privacy.shuffling import shuffled_epsilon
 from studies.common.rows import Row, Rows, in_order, select
-from studies.common.verdicts import Claim, Exponent, extent
+from studies.common.verdicts import Claim, Estimate, extent
 from studies.entropic.theorems import groups
 from studies.entropic.theory import sub_gaussian_variance
 from studies.entropic.wording import place
@@ -76,7 +76,7 @@ def _rate_claims(row: Row) -> Iterable[Claim]:
     }
     for first, corollary in corollaries.items():
         found = {t: points for t, points in groups(row).items() if t.startswith(first)}
-        excess = {t: Exponent.of(points, "people", "excess") for t, points in found.items()}
+        excess = {t: Estimate.exponent(points, "people", "excess") for t, points in found.items()}
         yield Claim(
             "The theorems show that the excess risk diminishes at the parametric rate (of order "
             "[n^(−1/2)])",
@@ -86,7 +86,7 @@ def _rate_claims(row: Row) -> Iterable[Claim]:
             [slope.at_most(-0.5) for slope in excess.values()],
         )
     every = {
-        name: {t: Exponent.of(points, "people", name) for t, points in groups(row).items()}
+        name: {t: Estimate.exponent(points, "people", name) for t, points in groups(row).items()}
         for name in ("divergence", "w1")
     }
     yield Claim(
@@ -132,7 +132,7 @@ def _noise_claims(row: Row) -> Iterable[Claim]:
         if r["stddev"] ** 2 > threshold
     ]
     slopes = {
-        f"{count:,} people": Exponent.of(select(rows, people=count), "variance", "risk")
+        f"{count:,} people": Estimate.exponent(select(rows, people=count), "variance", "risk")
         for count in in_order(rows, "people")
     }
     yield Claim(
@@ -145,7 +145,7 @@ def _noise_claims(row: Row) -> Iterable[Claim]:
     )
 
 
-def _about_one(slope: Exponent) -> bool | None:
+def _about_one(slope: Estimate) -> bool | None:
     away = abs(slope.value - 1)
     if abs(away - _ABOUT) <= slope.chance:
         return None
@@ -230,7 +230,7 @@ def _called_five(row: Row) -> bool:
     return bool(abs(row["epsilon_by_radius"] - 5) < 0.25)
 
 
-def _listed(slopes: dict[str, Exponent]) -> str:
+def _listed(slopes: dict[str, Estimate]) -> str:
     return ", ".join(f"{slope} ({title})" for title, slope in slopes.items())
 
 

@@ -30,7 +30,7 @@ from privot.report.panels import (
 )
 from studies.common.pages import Tables, folder_of, page_options, rewrite, table
 from studies.common.rows import Row, Rows, select, write_row
-from studies.common.verdicts import Exponent
+from studies.common.verdicts import Estimate
 from studies.entropic.theory import (
     EPSILONS,
     SEEDS,
@@ -183,7 +183,7 @@ def exponents_table(row: Row) -> str:
     """Exponents of n by noise, with two standard deviations."""
     names = ("excess", "divergence", "w1")
     body = [
-        (title, *(str(Exponent.of(points, "people", name)) for name in names))
+        (title, *(str(Estimate.exponent(points, "people", name)) for name in names))
         for title, points in groups(row).items()
     ]
     return table(("noise", "excess", "smoothed KL", "W₁ to the clean law"), body)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from studies.common.verdicts import Claim, Exponent, ahead, claims_table, counted
+from studies.common.verdicts import Claim, Estimate, ahead, claims_table, counted
 
 
 def points(exponent, noise, seed=0, sizes=(100, 1_000, 10_000, 100_000)):
@@ -18,14 +18,14 @@ def points(exponent, noise, seed=0, sizes=(100, 1_000, 10_000, 100_000)):
 
 def test_an_exponent_is_found_and_another_refused():
     """b deviates by .016: limits stand at six of its deviations from −.5, and 7.7 from −.35."""
-    found = [Exponent.of(points(-0.5, 0.08, seed), "n", "y") for seed in range(20)]
+    found = [Estimate.exponent(points(-0.5, 0.08, seed), "n", "y") for seed in range(20)]
     assert all(abs(b.value + 0.5) < 3 * b.chance for b in found)  # six deviations
     assert all(b.near(-0.35) is False and b.at_most(-0.35) for b in found)
     assert found[0].chance == pytest.approx(2 * 0.08 / (np.log(10) * np.sqrt(5)), rel=0.2)
 
 
 def test_an_exponent_that_chance_hides_votes_for_neither_side():
-    wide = Exponent.of(points(-0.5, 0.8), "n", "y")
+    wide = Estimate.exponent(points(-0.5, 0.8), "n", "y")
     assert wide.near(wide.value) is None
     assert wide.at_most(wide.value + wide.chance / 2) is None
 

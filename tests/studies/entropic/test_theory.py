@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from studies.common.verdicts import Exponent
+from studies.common.verdicts import Estimate
 from studies.entropic import theorems
 from studies.entropic.theory import (
     clean_law,
@@ -110,15 +110,15 @@ def test_bound_11_fails_without_its_factor_and_holds_with_it():
 
 def test_under_randomized_response_excess_falls_faster_than_a_root():
     rows = response_rows(1, (1_000, 100_000))
-    assert -1.1 < Exponent.of(rows, "people", "excess").value < -0.6
+    assert -1.1 < Estimate.exponent(rows, "people", "excess").value < -0.6
 
 
 @pytest.mark.slow
 def test_under_smooth_noise_excess_falls_fast_and_distance_slowly():
     """Seeded: the powers differ by .3 and more, and deviate by .1."""
     rows = noise_rows(4, (100, 1_000), (0.25,))
-    assert Exponent.of(rows, "people", "excess").value < -0.6
-    assert Exponent.of(rows, "people", "w1").value > -0.4
+    assert Estimate.exponent(rows, "people", "excess").value < -0.6
+    assert Estimate.exponent(rows, "people", "w1").value > -0.4
     assert all(row["risk"] == pytest.approx(2 * 0.25**2 * row["excess"]) for row in rows)
 
 
