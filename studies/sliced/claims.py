@@ -342,9 +342,8 @@ def _toy_claims(toy: Rows) -> Iterable[Claim]:
     yield Claim(
         "[DPσSWD_q^q] is symmetric and satisfies the triangle inequality",
         f"3.2, Property 2; q = 2 · {_TOY}",
-        f"between shifts of 0 and 1 it is {whole:.2f}, over the middle {half:.2f} + {half:.2f}; its "
-        f"root "
-        "satisfies it, which is what the appendix proves",
+        f"between shifts of 0 and 1 it is {whole:.2f}, over the middle {half:.2f} + {half:.2f}; the "
+        "appendix states it for q = 1, and proves it of the root for all q",
         [whole <= 2 * half],
     )
 
