@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from privot.privacy.shuffling import shuffled_epsilon
+from studies.common.pages import fill
 from studies.entropic.theorem_claims import UNTESTED, support_claims, theorem_claims
+from studies.entropic.theorems import tables_of
 
 ROWS = Path(__file__).parents[3] / "docs" / "results" / "theorems" / "theorems.json"
 
@@ -14,6 +16,11 @@ ROWS = Path(__file__).parents[3] / "docs" / "results" / "theorems" / "theorems.j
 @pytest.fixture(scope="module")
 def row():
     return json.loads(ROWS.read_text(encoding="utf-8"))
+
+
+def test_every_table_is_that_of_the_rows(row):
+    text = (ROWS.parents[1] / "theorems.md").read_text(encoding="utf-8")
+    assert fill(text, tables_of(row)) == text
 
 
 def verdicts(row, words, where=""):
