@@ -138,9 +138,16 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     assert told["times"] == days
     # A window of one wave: everybody may be in all six, with or without --waves, and in every sample.
     six = str(wave.randomizer.batch_guarantee(batches=6))
-    assert f"together {six}" in run("collect sealed -o all.parquet --force")[2]
-    code, out, err = run("fit sealed -o still --no-check --force")
-    assert (code, six in out) == (0, True), err
+    assert run("collect sealed -o all.parquet --force")[0] == 0
+    assert f"counted, {six}" in run("collect sealed --count -o all.counts --force")[1]
+    for source in ("sealed", "all.parquet", "all.counts"):
+        code, out, err = run(f"fit {source} -o still --no-check --force")
+        assert (code, six in out) == (0, True), (source, err)
+    assert six in run("check still all.counts")[1]
+    alone = wave.randomizer.privatize(uses_only(0.5, 300, 9))
+    alone.save(folder / "alone.parquet")
+    assert run("fit alone.parquet -o alone --no-check --force")[0] == 0
+    assert six in run("check alone sealed")[1]  # the weaker guarantee of model and reports
     assert six in run("sample still -n 5 -o still.csv --force")[1]
     for arguments, words in {
         "fit sealed --onto longer -o other": "no wave after the model's last",

@@ -125,9 +125,8 @@ def whole_records(*parts: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     """Yield chunks (rows, p) of records as `privot.privacy.ledger.fingerprint` takes them.
 
     Arguments:
-        parts: Arrays (n, …) of the same n records: values, then labels. Records without labels get
-            label 0, so that all methods yield the same rows. Labels, integers below 2^24, are exact in
-            single precision.
+        parts: Arrays (n, …) of the same n records: values, then labels, integers below 2^24, which
+            are exact in single precision. Give label 0 to records without labels, as all methods do.
 
     Examples:
         >>> [rows.tolist() for rows in whole_records(np.zeros((2, 1, 2)), np.array([0, 3]))]

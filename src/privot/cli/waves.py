@@ -298,6 +298,10 @@ def learn_waves(
     beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
     releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
+        if panel is not None and before.panel not in (None, panel):
+            raise PrivotError(
+                "the panel is another than the model's: give waves of one panel, or fit anew"
+            )
         model = before if panel is None else replace(before, panel=panel)
         for release, after in zip(releases, model_times or [], strict=True):
             model = model.add(release, after)

@@ -58,6 +58,8 @@ from privot.randomizer.reports.rows import (
     one_array,
     shard_files,
     sorted_by_id,
+    waves_in,
+    waves_metadata,
     write_reports,
 )
 from privot.tables.files import METADATA_KEY, damage_of
@@ -177,6 +179,7 @@ class _FileReader:
     ) -> None:
         self._randomizer, self._refuse, self._is_named = randomizer, refuse, is_named
         self._text, self._types = randomizer.to_json().encode(), randomizer.types
+        self.waves = frozenset[str]()  # of the files read so far
 
     def read(self, files: Sequence[Path]) -> Iterator[pa.Table]:
         """Yield the reports of files with their origins, in pieces of about `PIECE` rows."""
@@ -226,6 +229,7 @@ class _FileReader:
         else:
             with _open_parquet(file) as parquet:
                 if _randomizer_text(parquet) == self._text:
+                    self.waves |= waves_in(parquet.schema_arrow.metadata)
                     for batch in parquet.iter_batches(PIECE, use_threads=False):
                         yield pa.table(batch)
                 elif self._is_named:
@@ -322,14 +326,14 @@ def collect_files(
                     yield distinct.drop_columns(list(ORIGIN))
 
         with replacing_file(output) as draft:
-            rows = write_reports(draft, distinct_reports(), randomizer.to_json()) if parts else 0
+            pieces, more = distinct_reports(), waves_metadata(reader.waves)
+            rows = write_reports(draft, pieces, randomizer.to_json(), more) if parts else 0
             if not rows:
                 raise _none_countable(refused.first)
             if strict and refused.count:
                 raise refused_strictly(refused.count, refused.first)
-            listed = None
-            if refused.count:
-                listed = quarantine or quarantine_of(output)
+            listed = (quarantine or quarantine_of(output)) if refused.count else None
+            if listed:
                 with replacing_file(listed) as draft_of_list:
                     shutil.copyfile(refused.path, draft_of_list)
         return Collection(randomizer, rows, copies, refused.count, listed, refused.first)
@@ -529,22 +533,21 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
     def refuse(file: int, reason: str) -> None:
         refused.append(f"{printable(str(files[file]))}: {printable(reason)}")
 
-    tables = [pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})]
-    tables += [release.table for release in releases]
-    tables += _FileReader(randomizer, refuse, is_named).read(files)
-    if binary:
-        rows, unread = _read_binary(randomizer, binary)
-        tables.append(rows)
-        refused += unread
-    names = list(randomizer.types)
-    reports = pa.concat_tables([table.select(names) for table in tables]).combine_chunks()
+    reader = _FileReader(randomizer, refuse, is_named)
+    rows, unread = _read_binary(randomizer, binary)
+    empty = pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})
+    tables = [empty, *(release.table for release in releases), *reader.read(files), rows]
+    refused += unread
+    reports = pa.concat_tables([t.select([*randomizer.types]) for t in tables]).combine_chunks()
     reasons = randomizer.reasons(reports)  # null for possible reports
     distinct, copies = _distinct(sorted_by_id(reports.filter(pc.is_null(reasons))))
     quarantined = _quarantined(refused, reports.filter(pc.is_valid(reasons)), reasons.drop_null())
     if not len(distinct):
         first = quarantined["reason"][0].as_py() if len(quarantined) else "there is none"
         raise _none_countable(first)
-    return Collected(Release(ReportTable.of(distinct), randomizer), quarantined, copies)
+    waves = reader.waves.union(*(release.waves for release in releases))
+    release = Release(ReportTable.of(distinct, waves=waves), randomizer)
+    return Collected(release, quarantined, copies)
 
 
 def _only_randomizer(

@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 from privot.core.errors import PrivotError, printable
 from privot.randomizer.randomizer import TIME_STEP
 from privot.randomizer.reports.rows import is_release, shard_files
-from privot.waves import Panel
-
-_WAVE_KEY = b"privot.wave"
+from privot.waves.panel import WAVE_KEY, Panel
 
 
 def require_whole_hours(panel: Panel) -> None:
@@ -51,7 +49,7 @@ def waves_of_hours(panel: Panel, hours: NDArray[np.integer]) -> NDArray[np.int64
 def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
     """Return the Parquet metadata that name the panel and the wave of a shard."""
     fields = {"panel": panel.to_dict(), "wave": wave}
-    return {_WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
+    return {WAVE_KEY: json.dumps(fields, sort_keys=True).encode()}
 
 
 class SealedWaves(NamedTuple):
@@ -64,11 +62,6 @@ class SealedWaves(NamedTuple):
 
     panel: Panel
     shards: dict[int, list[Path]]
-
-    @property
-    def reports_of_a_person(self) -> int:
-        """Maximum number of a person's reports in these waves."""
-        return self.panel.most_reports_in(self.shards)
 
 
 def sealed_waves(path: Path) -> SealedWaves | None:
@@ -83,7 +76,7 @@ def sealed_waves(path: Path) -> SealedWaves | None:
     waves: dict[int, list[Path]] = {}
     for file in shard_files(path):
         try:
-            stored = (pq.read_schema(file).metadata or {}).get(_WAVE_KEY)
+            stored = (pq.read_schema(file).metadata or {}).get(WAVE_KEY)
             fields = json.loads(stored or b'{"panel": null, "wave": -1}')
             panels.add(json.dumps(fields["panel"], sort_keys=True))
             waves.setdefault(int(fields["wave"]), []).append(file)

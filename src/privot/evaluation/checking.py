@@ -250,7 +250,7 @@ def check(
     """
     releases = _require_checkable(model, release, target)
     # Another batch of shuffled reports may be smaller than the model's, or too small to be opened.
-    batches = [] if model.schema.promise is None else [part.guarantee for part in releases.parts]
+    batches = [part.guarantee for part in releases.parts]
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.

@@ -41,6 +41,7 @@ from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.sampling import values_of
+from privot.waves.panel import most_reports_in_shards
 
 if TYPE_CHECKING:
     from privot.local.classes.mixture import LatentClassSampler
@@ -138,6 +139,9 @@ class LocalModel(Model):
             parts = releases.parts
             promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in parts]
             made_with = made_with | {"promises": promises}
+        waves = frozenset[str]().union(*(part.waves for part in releases.parts))
+        if (count := most_reports_in_shards(waves)) > 1:
+            made_with = made_with | {"reports_of_a_person": count}
         return cls(sampler, newest, made_with, earlier=tuple(earlier))
 
     @property

@@ -19,6 +19,7 @@ second report would spend a second budget, so a device sends its first report ag
 
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,7 +45,7 @@ from privot.randomizer.reports.split import SplitReport, privatize_columns
 from privot.schema import Schema
 from privot.schema.schema import promise_or_epsilon
 from privot.tables.files import as_table
-from privot.waves.panel import Panel, PanelGuarantee
+from privot.waves.panel import Panel, PanelGuarantee, most_reports_in_shards
 
 PROGRAM_VERSION = 2
 TIME_STEP = 3600  # seconds to which devices round the times of reports
@@ -486,14 +487,22 @@ class Reports(Summarized, Sized):
     randomizer: Randomizer
 
     @property
+    @abstractmethod
+    def waves(self) -> frozenset[str]:
+        """Texts of the waves of the reports (`privot.waves.panel.WAVE_KEY`), if they have any."""
+
+    @property
     def schema(self) -> Schema:
         """Declaration of the columns."""
         return self.randomizer.schema
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee for each person who reported once; for shuffled reports, that of the batch."""
-        return self.randomizer.batch_guarantee(len(self))
+        """Guarantee for each person; for shuffled reports, that of the batch.
+
+        A person reports once, or as often as the panel of the waves lets.
+        """
+        return self.randomizer.batch_guarantee(len(self), most_reports_in_shards(self.waves))
 
 
 @dataclass(frozen=True, repr=False)
@@ -518,6 +527,10 @@ class Release(Reports):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def waves(self) -> frozenset[str]:
+        return self.rows.waves
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Release, (self.rows, self.randomizer)

@@ -61,6 +61,7 @@ from privot.core.files import read_text, write_file
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.guarantees import guarantee_from_dict
 
+WAVE_KEY = b"privot.wave"  # in a shard's metadata: JSON of the panel and the number of its wave
 MOST_WAVES = 10**6
 _MAX_SECONDS, _MAX_TEXT, _FORMAT = 2**40, 200, 1
 
@@ -254,3 +255,18 @@ class PanelGuarantee:
         report, composed = guarantee_from_dict(values["report"]), values["composed"]
         composed = composed and guarantee_from_dict(composed)
         return cls(report, values["window"], values["waves"], composed)
+
+
+def most_reports_in_shards(waves: Iterable[str]) -> int:
+    """Return the maximum number of a person's reports in shards, by their distinct `WAVE_KEY` texts.
+
+    It is 1 if there are none. Different panels may have the same people, and add up.
+    """
+    by_panel: dict[str, list[int]] = {}
+    for text in waves:
+        try:
+            fields = json.loads(text)
+            by_panel.setdefault(json.dumps(fields["panel"]), []).append(int(fields["wave"]))
+        except (ValueError, KeyError, TypeError):
+            raise PrivotError("a shard's wave cannot be read: copy the release again") from None
+    return max(1, sum(Panel.from_json(p).most_reports_in(w) for p, w in by_panel.items()))

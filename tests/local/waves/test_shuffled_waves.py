@@ -64,6 +64,9 @@ def test_waves_of_a_panel_are_counted_by_their_numbers():
     with few_settings():
         model = fit_waves(three_waves(), [1, 2, 5], panel=panel, seed=0)
     assert model.guarantee.batches == 2
+    # Waves that are not fitted count too: sizes and answers of later ones may repeat them.
+    with few_settings():
+        assert fit_waves(three_waves(), [5, 6, 7], panel=panel, seed=0).guarantee.batches == 3
 
 
 def test_the_model_is_saved_with_its_panel(fitted, tmp_path):

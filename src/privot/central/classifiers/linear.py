@@ -364,11 +364,11 @@ def fit_classifier(
         delta: δ of the whole run, 1e-5 by default; omitted if the schema promises ε.
         neighboring: Who may differ: `replace_one`, or `zero_out`, a weaker promise with less noise.
         checkpoint: File of the run's state; its ledger is written beside it, as `<name>.ledger`.
-        resume: Whether to continue from checkpoint and ledger.
+        resume: Whether to continue from checkpoint and ledger; a finished run is returned again.
 
     Raises:
         PrivotError: if records or label cannot be used, noise would hide all labels, the ledger has
-            another plan, or the run to be resumed is finished or has other records or labels.
+            another plan, or the run to be resumed has other records or labels.
         Interrupted: on SIGINT or SIGTERM, after state and ledger were saved.
 
     Examples:

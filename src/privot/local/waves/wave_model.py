@@ -220,7 +220,9 @@ class WaveModel(Model):
     @property
     def _of_all_waves(self) -> LocalModel:
         """The base, with the number of waves in which a person may report."""
-        count = most_reports(self.drift.times, self.dated, self.panel)
+        # Later shuffled batches may repeat earlier ones, whether these are fitted or not.
+        since_start = self.schema.shuffled_promise is not None
+        count = most_reports(self.drift.times, self.dated, self.panel, since_start)
         return self.base.with_reports_of_a_person(count)
 
     @property
@@ -368,8 +370,12 @@ class WaveModel(Model):
         return cls(base, drift, fields["dated"], people, hashes, panel)
 
 
-def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | None) -> int:
+def most_reports(
+    times: Sequence[float] | Array, dated: bool, panel: Panel | None, since_start: bool = False
+) -> int:
     """Return the maximum number of these waves in which a person in a slot of the panel reports.
+
+    If `since_start`, all waves of the panel up to the last of these are counted.
 
     Raises:
         PrivotError: if times are not the days, or the numbers, of different waves of the panel.
@@ -384,7 +390,7 @@ def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | Non
             f"times are not of different waves of panel {panel.name!r}: give each wave's number, or the "
             "day on which it begins, if all begin with days"
         )
-    return panel.most_reports_in(numbers)
+    return panel.most_reports_in(range(max(numbers) + 1) if since_start else numbers)
 
 
 def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
@@ -453,6 +459,7 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
+    base = base.with_reports_of_a_person(1)  # of one wave
     base = _stating_smallest(base, ((wave.randomizer, len(wave)) for wave in waves))
     people, hashes = tuple(map(len, waves)), tuple(map(_hash_of, counts))
     return WaveModel(base, drift, dated, people, hashes, panel)

@@ -134,6 +134,7 @@ class Counts(Reports):
         groups: Counts by key (see the module).
         ids: Sample of the reports' ids.
         source: Name of the reports in error messages.
+        waves: See `Reports`.
 
     Examples:
         >>> from privot import Randomizer, Schema, count
@@ -149,6 +150,7 @@ class Counts(Reports):
     groups: Mapping[Key, Counted]
     ids: IdSample
     source: str = "the counts"
+    waves: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return sum(int(people.sum()) for _, people in self.groups.values())
@@ -218,6 +220,8 @@ class Counts(Reports):
             "arrays": [[array.dtype.str, array.size] for array in arrays],
             "limit": self.ids.limit,
         }
+        if self.waves:
+            fields["waves"] = sorted(self.waves)
         head = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         content = zlib.compress(head + b"".join(array.tobytes() for array in arrays), 1)
         return _MAGIC + hashlib.sha256(content).digest() + content
@@ -248,6 +252,7 @@ class Counts(Reports):
                 group_answers = group_answers.astype(np.int32).reshape(rows, width)
                 groups[tuple(key)] = Counted(group_answers, group_people.astype(np.int64))
             ids = IdSample(int(fields["limit"]), words.astype(np.uint64).reshape(-1, 2))
+            waves = frozenset(map(str, fields.get("waves", ())))
             if not 0 < ids.limit <= 2**64:
                 raise ValueError
         except (ValueError, KeyError, TypeError, OverflowError, zlib.error):
@@ -257,7 +262,7 @@ class Counts(Reports):
             raise PrivotError(
                 f"{source} have answers that no device sends: count the reports again"
             )
-        return cls(randomizer, groups, ids, source)
+        return cls(randomizer, groups, ids, source, waves)
 
     def save(self, path: str | Path) -> None:
         """Write a counts file; if writing fails, an existing file stays."""
@@ -314,7 +319,8 @@ def sum_counts(parts: Sequence[Counts]) -> Counts:
             parts_by_key.setdefault(key, []).append(counted)
     ids = reduce(IdSample.joined, (part.ids for part in parts))
     groups = {key: Counted.sum(group) for key, group in parts_by_key.items()}
-    return Counts(parts[0].randomizer, groups, ids, parts[0].source)
+    waves = frozenset[str]().union(*(part.waves for part in parts))
+    return Counts(parts[0].randomizer, groups, ids, parts[0].source, waves)
 
 
 def grid_form(randomizer: Randomizer) -> Form | None:
@@ -526,7 +532,7 @@ def _parts_of(release: Release) -> Iterator[Counts]:
         counts_file = Path(counts_name(path))
         content = counts_file.read_bytes() if digest and counts_file.is_file() else b""
         if hashlib.sha256(content).hexdigest().encode() == digest:
-            yield Counts.from_bytes(content, release.rows.source)
+            yield replace(Counts.from_bytes(content, release.rows.source), waves=release.waves)
         elif len(rows := ReportTable.open(path)[0]):
             yield _count_rows(Release(rows, release.randomizer))
 
@@ -544,4 +550,5 @@ def _count_rows(release: Release) -> Counts:
         for key, rows in answers.items():
             tallies.setdefault(key, Tally(plan.size)).add(rows)
     groups = {key: tally.total() for key, tally in tallies.items()}
-    return Counts(release.randomizer, groups, ids.joined(waiting), release.rows.source)
+    ids, source = ids.joined(waiting), release.rows.source
+    return Counts(release.randomizer, groups, ids, source, release.waves)

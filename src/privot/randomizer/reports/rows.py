@@ -45,6 +45,7 @@ from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.mechanisms.samplers import random_words
 from privot.tables.files import METADATA_KEY, damage_of
+from privot.waves.panel import WAVE_KEY
 
 REPORT_ID = "report_id"  # name of a release's column, which no column of a schema may have
 ID_BYTES = 16
@@ -256,22 +257,24 @@ class ReportTable:
         dataset: Arrow dataset of tables in memory or of files.
         source: Name of the table in error messages.
         counts_hashes: Hash of the counts beside each file, or None, by the file's path; empty in memory.
+        waves: Texts of the panels and waves that the files name (`privot.waves.panel.WAVE_KEY`).
     """
 
     dataset: ds.Dataset
     source: str = "the release"
     counts_hashes: Mapping[str, bytes | None] = field(default_factory=dict)
+    waves: frozenset[str] = frozenset()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.in_memory:  # Arrow can pickle tables, and datasets of files only
             return ReportTable.of, (pa.concat_tables(self.pieces()),)
-        return ReportTable, (self.dataset, self.source, self.counts_hashes)
+        return ReportTable, (self.dataset, self.source, self.counts_hashes, self.waves)
 
     @classmethod
-    def of(cls, *tables: pa.Table) -> Self:
+    def of(cls, *tables: pa.Table, waves: frozenset[str] = frozenset()) -> Self:
         """Wrap the concatenation of tables in memory, without copying them."""
         table = pa.concat_tables(tables)
-        rows = cls(ds.dataset(table))
+        rows = cls(ds.dataset(table), waves=waves)
         vars(rows)["_count"] = table.num_rows  # a dataset would read all rows
         return rows
 
@@ -287,7 +290,7 @@ class ReportTable:
         if not path.exists():
             raise PrivotError(f"release {path} is not there: check the path")
         files = shard_files(path) if path.is_dir() else [path]
-        texts, counts = set(), {}
+        texts, counts, waves = set(), {}, set[str]()
         try:
             local = pyarrow.fs.LocalFileSystem()
             dataset = ds.dataset([*map(str, files)], format="parquet", filesystem=local)
@@ -295,6 +298,7 @@ class ReportTable:
                 metadata = fragment.physical_schema.metadata or {}
                 texts.add(metadata.get(METADATA_KEY))
                 counts[fragment.path] = metadata.get(COUNTS_KEY)
+                waves |= waves_in(metadata)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable_error(path, error) from None
         text = texts.pop()
@@ -303,7 +307,7 @@ class ReportTable:
                 f"{path} carries no randomizer, or several, so its noise and its guarantee are "
                 "unknown: use what `privot privatize` wrote"
             )
-        return cls(dataset, str(path), counts), text.decode(errors="replace")
+        return cls(dataset, str(path), counts, frozenset(waves)), text.decode(errors="replace")
 
     def __len__(self) -> int:
         return self._count
@@ -461,7 +465,17 @@ class ReportTable:
     def save(self, path: str | Path, randomizer: str) -> None:
         """Write a file with the randomizer's JSON; if writing fails, an existing file stays."""
         with replacing_file(path) as draft:
-            write_reports(draft, self.pieces(), randomizer)
+            write_reports(draft, self.pieces(), randomizer, waves_metadata(self.waves))
+
+
+def waves_in(metadata: Mapping[bytes, bytes] | None) -> frozenset[str]:
+    """Return the texts of the waves that a file's metadata name, a line each."""
+    return frozenset((metadata or {}).get(WAVE_KEY, b"").decode(errors="replace").splitlines())
+
+
+def waves_metadata(waves: Iterable[str]) -> dict[bytes, bytes]:
+    """Return the metadata that name these waves; empty if there are none."""
+    return {WAVE_KEY: text.encode()} if (text := "\n".join(sorted(waves))) else {}
 
 
 def write_reports(
