@@ -180,11 +180,7 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Read the array of unsigned bytes in an IDX file, which may be compressed (`.gz`).
-
-    Raises:
-        PrivotError: if the file is damaged, or of another type.
-    """
+    """Read the array of bytes in an IDX file (`.gz`, too); raise PrivotError if it is damaged."""
     content = _read_bytes(path)
     if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
         raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")

@@ -325,10 +325,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 
 def _families(values: Any) -> set[Any]:
-    """Return the families of the types of all values that are not missing.
-
-    Arrow's type for a column depends on all of its values; if they have one family, so does it.
-    """
+    """Return the families of the types of all values that are not missing."""
     kinds = {type(x) for x in values if not (x is None or (isinstance(x, float) and x != x))}
     kinds = {kind for kind in kinds if kind.__name__ not in ("NAType", "NaTType")}  # of pandas
     return {next((each for each in _FAMILIES if issubclass(kind, each)), kind) for kind in kinds}
