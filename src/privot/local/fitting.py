@@ -212,7 +212,7 @@ def _warn_of_few(model: LocalModel, count: int, needed: int) -> LocalModel:
     few = "1 report is" if count == 1 else f"{count:,} reports are"
     text = (
         f"{few} no more informative than none, so the model is what the estimator assumes: collect "
-        f"about {needed:,} or more; `privot plan` shows the errors to expect"
+        f"about {needed:,} reports or more; `privot plan` shows the errors to expect"
     )
     warnings.warn(text, FewReports, stacklevel=3)
     return replace(model, made_with=model.made_with | {"few_reports": text})
