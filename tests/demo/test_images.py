@@ -67,7 +67,7 @@ def test_zip_codes_are_read_as_published(tmp_path):
     [
         (b"\0\0\x0d\x01" + bytes(8), "no IDX file of unsigned bytes"),
         (b"\0\0\x08\x02\0\0", "damaged IDX header"),
-        (idx_bytes(np.zeros((2, 3), np.uint8))[:-1], "holds 5 values where its header says 6"),
+        (idx_bytes(np.zeros((2, 3), np.uint8))[:-1], "has 5 values, and its header says 6"),
     ],
 )
 def test_damaged_idx_files_are_refused(tmp_path, content, message):
@@ -92,6 +92,9 @@ def test_missing_files_say_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(PrivotError, match="dataset 'mnits' is not known: use one of mnist"):
         load_images("mnits")
     (tmp_path / "usps.npz").write_bytes(b"nothing of the kind")
+    with pytest.raises(PrivotError, match="cannot be read as npz"):
+        load_images("usps", tmp_path)
+    np.savez(tmp_path / "usps.npz", x_train=np.zeros(3))
     with pytest.raises(PrivotError, match="no archive of x_train"):
         load_images("usps", tmp_path)
 

@@ -36,7 +36,7 @@ def test_round_trip(settings, reference):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(PrivotError, match="kind of tilt is 'other'"):
+    with pytest.raises(PrivotError, match="kind of tilt 'other' is none of"):
         unpack({"kind": "other"}, {}, NORMAL)
 
 

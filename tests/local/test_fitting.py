@@ -248,7 +248,11 @@ def classes_release():
     [
         (FitSettings(steps=9), {}, "steps would be ignored"),
         (FitSettings(batch_size=9, loss="plain"), {}, "batch_size, loss would be ignored"),
-        (FitSettings(estimator="latent_classes"), {"loss": print}, "loss is a generator's"),
+        (
+            FitSettings(estimator="latent_classes"),
+            {"loss": print},
+            "loss is a setting of generators",
+        ),
     ],
 )
 def test_what_would_be_ignored_is_refused(classes_release, settings, arguments, words):

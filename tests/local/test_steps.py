@@ -237,5 +237,5 @@ def test_a_loss_of_ones_own_takes_the_place_of_the_settings():
     assert mine.made_with["loss"] == "doubled"
     assert seen == [((20, 3), 20, 20)] * 5
     assert mine.history["loss"][0] == pytest.approx(2 * plain.history["loss"][0])
-    with pytest.raises(PrivotError, match="loss is a generator's: give estimator"):
+    with pytest.raises(PrivotError, match="loss is a setting of generators: give estimator"):
         fit(release, FitSettings(estimator="latent_classes"), loss=doubled)

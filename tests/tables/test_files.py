@@ -10,7 +10,7 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.tables.files import as_table, read_table, write_table
+from privot.tables.files import as_table, read_arrays, read_table, write_table
 
 SCHEMA = Schema.from_toml("""
 [columns.home]
@@ -68,6 +68,20 @@ def test_missing_and_pickled_files_are_refused(tmp_path):
     np.savez(tmp_path / "t.npz", x=np.array([{"a": 1}], dtype=object))
     with pytest.raises(PrivotError, match="cannot be read as npz"):
         read_table(tmp_path / "t.npz")
+
+
+def test_damaged_archives_are_refused_wherever_they_are_damaged(tmp_path):
+    np.savez_compressed(tmp_path / "t.npz", x=np.random.default_rng(0).integers(0, 9, 400))
+    whole = (tmp_path / "t.npz").read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 24):  # in headers, contents and the directory
+        damaged = bytes(b ^ 255 for b in whole[place : place + 8])
+        (tmp_path / "t.npz").write_bytes(whole[:place] + damaged + whole[place + 8 :])
+        try:
+            read_arrays(tmp_path / "t.npz")
+        except PrivotError:
+            refused += 1
+    assert refused > 5  # damage to a date has no effect
 
 
 NOON = dt.datetime(2024, 5, 31, 12)

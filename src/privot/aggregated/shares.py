@@ -17,9 +17,9 @@ adding v is a bijection. To distinguish x from uniform words is to distinguish S
 256-bit seed from them, for which no attack in less than $2^{128}$ steps is known. Both shares together
 are the record.
 
-**No wrap-around.** v is a vector w of norm at most R, whose entries are at most R, or w's scaled
-products, which are at most $29 R^2$ on the diagonal and $41 |w_i w_j| ≤ 41 R^2/2$ off it (`DIAGONAL`,
-`OTHER`). More than n records are refused, where
+**No wrap-around.** Let w be a vector of norm at most R. A contribution v is w itself, with entries of at
+most R, or consists of w's scaled products (`DIAGONAL`, `OTHER`), at most $29 R^2$ for a square and
+$41 |w_i w_j| ≤ 41 R^2/2$ for two coordinates. A sum has at most n records, where
 
 $$ n · \max(R, 29 R^2) < 2^{62} . $$
 
@@ -80,7 +80,8 @@ Role = Literal["leader", "helper"]
 
 ROLES: tuple[Role, ...] = ("leader", "helper")
 _SEED_BYTES, _ID_BYTES = 32, 16
-_CHUNK, _FORMAT, _PROGRAM_VERSION = 256, 2, 2  # records encoded together; versions in the JSON
+_CHUNK = 256  # records encoded together
+_FORMAT, _PROGRAM_VERSION = 2, 2  # versions of the JSON, and of the program in it
 _MOST_SUM = 2**62  # so that sums do not wrap around
 
 
@@ -119,10 +120,12 @@ class SumRule(Summarized):
     schema: Schema
     stddev: float
 
-    where: ClassVar[str] = "central"
-    noun: ClassVar[str] = "rule of the sums"
+    where: ClassVar[str] = "central"  # place of trust in the promise
+    noun: ClassVar[str] = "rule of the sums"  # in error messages, as are the next two
+    counted: ClassVar[str] = "records"
+    published: ClassVar[str] = "released"
     num_noises: ClassVar[int] = 1  # number of noises, each of stddev σ, in the sums of a batch
-    more: ClassVar[dict[str, type]] = {}  # fields of subclasses, with their types
+    own_fields: ClassVar[dict[str, type]] = {}  # fields that a subclass adds, with their types
 
     def __post_init__(self) -> None:
         found = self.guarantee(self.people)
@@ -134,12 +137,12 @@ class SumRule(Summarized):
         self.require_room(self.people)
 
     @classmethod
-    def calibrate(cls, schema: Schema, **more: Any) -> Self:
+    def calibrate(cls, schema: Schema, **own_fields: Any) -> Self:
         """Choose the least noise by which each curator or server keeps the schema's promise alone.
 
         Arguments:
             schema: Columns of a record, and the promise.
-            **more: Other arguments of the class.
+            **own_fields: Other arguments of the class.
 
         Raises:
             PrivotError: as the class, and if noise would hide all that is learned.
@@ -147,7 +150,7 @@ class SumRule(Summarized):
         fitted = one_round_fit(schema, cls.where)
         plan = fitted.plan()
         assert isinstance(plan, SumPlan)
-        return cls(schema, plan.stddev(fitted.query), **more)
+        return cls(schema, plan.stddev(fitted.query), **own_fields)
 
     @property
     def promise(self) -> Promise:
@@ -182,18 +185,13 @@ class SumRule(Summarized):
             PrivotError: if they are fewer than the promise's people.
         """
         if count < self.people:
-            people, end = (
-                ("records", "released") if self.where == "central" else ("reports", "opened")
-            )
             raise PrivotError(
-                f"{count:,} {people} are fewer than the promise's {self.people:,}: wait for more; fewer "
-                f"are not {end}"
+                f"{count:,} {self.counted} are fewer than the promise's {self.people:,}: wait for more; "
+                f"fewer are not {self.published}"
             )
-        delta, unit = self.promise.delta, self.schema.unit
+        delta = self.promise.delta
         epsilon = gaussian_epsilon(self.stddev, sensitivity(self.query), delta)
-        if self.where == "central":
-            return ApproximateDP(epsilon, delta, "replace_one", unit)
-        return DistributedDP(epsilon, delta, "aggregated", count, unit=unit)
+        return ApproximateDP(epsilon, delta, "replace_one", self.schema.unit)
 
     def require_room(self, count: int) -> None:
         """Raise PrivotError if sums of `count` reports could wrap around."""
@@ -213,7 +211,8 @@ class SumRule(Summarized):
         names = ("slots", "width", "radius", "moment")
         query = {name: getattr(self.query, name) for name in names}
         fields = {"format": _FORMAT, "schema": self.schema.to_dict(), "stddev": self.stddev}
-        return fields | {"query": query} | {name: getattr(self, name) for name in self.more}
+        own_fields = {name: getattr(self, name) for name in self.own_fields}
+        return fields | {"query": query} | own_fields
 
     def to_json(self) -> str:
         """Return canonical JSON."""
@@ -224,8 +223,9 @@ class SumRule(Summarized):
         """Read canonical JSON; raise PrivotError if it is not canonical, or breaks the promise."""
         try:
             fields = json.loads(text)
-            more = {name: kind(fields[name]) for name, kind in cls.more.items()}
-            found = cls(Schema.from_dict(fields["schema"]), float(fields["stddev"]), **more)
+            own_fields = {name: kind(fields[name]) for name, kind in cls.own_fields.items()}
+            schema, stddev = Schema.from_dict(fields["schema"]), float(fields["stddev"])
+            found = cls(schema, stddev, **own_fields)
         except (KeyError, TypeError, ValueError) as error:
             raise PrivotError(
                 f"the {cls.noun} cannot be used ({error}): calibrate it again"
@@ -263,13 +263,20 @@ class Encoder(SumRule):
 
     where = "aggregated"
     noun = "encoder"
+    counted = "reports"
+    published = "opened"
     num_noises = len(ROLES)
-    more: ClassVar[dict[str, type]] = {"proofs": bool, "campaign": str}
+    own_fields: ClassVar[dict[str, type]] = {"proofs": bool, "campaign": str}
 
     def __post_init__(self) -> None:
         if self.proofs:
             _ = self.prio3  # refuses records without a circuit
         super().__post_init__()
+
+    def guarantee(self, count: int) -> DistributedDP:
+        """See `SumRule`: the guarantee if one of the two servers is honest."""
+        alone = super().guarantee(count)
+        return DistributedDP(alone.epsilon, alone.delta, "aggregated", count, unit=alone.unit)
 
     @property
     def sums_size(self) -> int:
@@ -339,18 +346,17 @@ class Encoder(SumRule):
         for vectors in self.contributions(data):
             for vector in vectors:
                 report_id = secrets.token_bytes(_ID_BYTES)
-                bodies = (self._proven if self.proofs else self._padded)(vector, report_id)
-                leader, helper = (
-                    self.head(role) + report_id + body
-                    for role, body in zip(ROLES, bodies, strict=True)
-                )
-                yield leader, helper
+                bodies = self._proven(vector, report_id) if self.proofs else self._padded(vector)
+                heads = [self.head(role) + report_id for role in ROLES]
+                yield heads[0] + bodies[0], heads[1] + bodies[1]
 
-    def _padded(self, vector: Words, report_id: bytes) -> tuple[bytes, bytes]:
+    def _padded(self, vector: Words) -> tuple[bytes, bytes]:
+        """Return the bodies of the shares without proofs: x for the leader, s for the helper."""
         seed = secrets.token_bytes(_SEED_BYTES)
         return (vector + expand(seed, self.length)).astype("<u8").tobytes(), seed
 
     def _proven(self, vector: Words, report_id: bytes) -> tuple[bytes, bytes]:
+        """Return the bodies of the shares with proofs, whose nonce is the id."""
         measurement = self.prio3.circuit.measurement_of(vector.view(np.int64))
         public, (leader, helper) = self.prio3.shard(measurement, report_id)
         return public + leader, public + helper
@@ -359,7 +365,7 @@ class Encoder(SumRule):
         """Return the encoded sum of a server's shares and its noise (L,), which the server publishes."""
         server = ROLES.index(role)
         if not self.proofs:
-            words = noise.view(np.uint64)
+            words = noise.astype(np.uint64)  # a copy, mod 2^64
             for body in bodies:
                 words += -expand(body, self.length) if server else as_words(body)
             return words.astype("<u8").tobytes()
@@ -399,7 +405,9 @@ class Encoder(SumRule):
         """
         head, length = self.head(role), self.share_length(role)
         if share[: len(head)] != head:
-            raise PrivotError(f"a share is not for the {role}, or of another encoder: send it on")
+            raise PrivotError(
+                f"a share is not for the {role}, or of another encoder: send it there"
+            )
         if len(share) != length:
             raise PrivotError(
                 f"a share has {len(share):,} bytes, not {length:,}: send it again, whole"

@@ -29,11 +29,4 @@ __getattr__ = lazy_names(__name__, _MODULES)
 # Kinds of models that another module defines.
 MODEL_CLASSES = {"central.classifier": "AdaptedClassifier", "central.linear": "LinearClassifier"}
 
-__all__ = [
-    "CentralModel",
-    "SliceSettings",
-    "SumSettings",
-    "adapt",
-    "fit",
-    "fit_classifier",
-]
+__all__ = ["CentralModel", "SliceSettings", "SumSettings", "adapt", "fit", "fit_classifier"]

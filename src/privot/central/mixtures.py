@@ -32,7 +32,7 @@ from privot.central.records import ImageRecords, LabeledRecords
 from privot.central.sums import Floats
 from privot.training.generators import torch_generator
 
-# Clipped Gaussians: grid of means, and of variances relative to m(1 − m), at which b is infinite.
+# Clipped Gaussians: grids of means m, and of variances relative to their supremum m(1 − m).
 _MEANS = np.linspace(0.0, 1.0, 81)[1:-1]
 _VARIANCES = 0.97 * np.linspace(0.0, 1.0, 61)[1:-1]
 _MAX_LOG_SCALE = 7.0  # |log b| of the bisection

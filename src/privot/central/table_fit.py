@@ -243,7 +243,7 @@ class PairCounts(Indicators):
         """
         products = self._weight_products
         diagonal = np.eye(len(products), dtype=bool)
-        # Off the diagonal, sums are multiplied by 41 instead of 29 before noise is added.
+        # Before noise is added, sums are multiplied by `OTHER` off the diagonal, by `DIAGONAL` on it.
         errors = stddev * np.where(diagonal, 1.0, DIAGONAL / OTHER) / products
         same_column = self.column_of_code[:, None] == self.column_of_code
         return np.where(same_column & ~diagonal, np.inf, errors)
@@ -281,9 +281,9 @@ class TableFit(OneSumFit):
         expected_residual = np.isfinite(stddev)[np.triu_indices(len(stddev))].sum() / 2
         places = tuple(Places(atoms.codes, atoms.cells) for atoms in self.records.atoms)
         classes = self.settings.classes or _FIRST_CLASSES
+        most = self.settings.classes or _MAX_CLASSES
         mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
-        if not self.settings.classes:
-            while residual > expected_residual and classes < _MAX_CLASSES:
-                classes *= 2
-                mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
+        while residual > expected_residual and classes < most:
+            classes *= 2
+            mixture, residual = fit_pairs(shares, stddev, sizes, classes, seed)
         return TableMixture(LatentClassSampler(mixture, places, self.records.schema))

@@ -209,16 +209,10 @@ def adapt(
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, Any]:
     """Read the arrays x and y of an npz, which may also be named x_train and y_train."""
-    import zipfile
+    from privot.tables.files import read_arrays
 
-    import numpy as np
-
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            stored = {name.removesuffix("_train"): name for name in file.files}
-            arrays = {name: file[stored[name]] for name in ("x", "y") if name in stored}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise PrivotError(f"{path} cannot be read ({error}): give an npz of x and y") from None
+    stored = read_arrays(path, ("x", "y", "x_train", "y_train"))
+    arrays = {name.removesuffix("_train"): array for name, array in stored.items()}
     for name in needed:
         if name not in arrays:
             raise PrivotError(f"{path} has no array {name!r}: name it {name} or {name}_train")

@@ -307,7 +307,7 @@ def sample(
 
     Example: privot sample model/ --num-rows 10000 --where sex=F -o synthetic.parquet
     """
-    from privot.tables.files import STREAMED, check_output, write_pieces
+    from privot.tables.files import STREAMED, require_format, write_pieces
 
     if output is not None:
         _claim_table(output, model, force)  # refused before the model is read
@@ -321,7 +321,7 @@ def sample(
     if output is None:
         output = Path("synthetic.npz" if loaded.schema.images else "synthetic.csv")
         _claim_table(output, model, force)
-    check_output(output, loaded.schema)  # refused before records are drawn
+    require_format(output, loaded.schema)  # before records are drawn
     condition: dict[str, list[str]] = {}
     for text in where or []:
         column, equals, value = text.partition("=")

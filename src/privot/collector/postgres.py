@@ -12,7 +12,7 @@ the reports again.
 
 **Sealing** moves reports into shards of a release. It first marks unsealed ones with its number, in one
 statement, and takes the marked ones; so an interrupted sealing takes the same reports again. Sealed
-reports stay in the table: their ids stay known. An advisory lock lets one server seal until it stops.
+reports stay in the table: their ids stay known. The server that seals holds an advisory lock.
 
 **Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
 report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
@@ -94,7 +94,9 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone
 """
+COUNT = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND digest <> 0"
 SEALINGS = "SELECT number, shards FROM privot_sealings WHERE campaign = %s ORDER BY number"
+SET_SHARDS = "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s"
 TO_ERASE = "SELECT id FROM privot_reports WHERE campaign = %s AND digest = 0 AND sealing >= 0"
 
 # Keys of advisory locks: "priv", "seal" and "dele" in ASCII.
@@ -104,7 +106,7 @@ _PIECE_ROWS = 2**14  # reports that are read at a time
 
 
 class SealedElsewhere(PrivotError):  # noqa: N818 (a state, not a fault)
-    """Another server of the campaign seals its records, and will until it stops."""
+    """Error while another server of the campaign holds the lock on sealing, until it stops."""
 
 
 class PostgresStore(store.Store):
@@ -178,11 +180,7 @@ class PostgresStore(store.Store):
                 connection.execute(
                     "INSERT INTO privot_sealings VALUES (%s, %s, NULL)", (self._campaign, number)
                 )
-        count = (
-            "SELECT count(*) FROM privot_reports "
-            "WHERE campaign = %s AND sealing = %s AND digest <> 0"
-        )
-        reports = int(_one(connection, count, (self._campaign, number)))
+        reports = int(_one(connection, COUNT + " AND sealing = %s", (self._campaign, number)))
         return store.Sealing(
             number, reports, tuple(rows for _, shards in sealings for rows in shards)
         )
@@ -200,10 +198,8 @@ class PostgresStore(store.Store):
                 yield np.frombuffer(data, np.uint8).reshape(len(rows), self._format.record_bytes)
 
     def finish_sealing(self, sealing: store.Sealing, rows: list[int]) -> None:
-        self._sealing_connection().execute(
-            "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
-            (rows, self._campaign, sealing.number),
-        )
+        values = (rows, self._campaign, sealing.number)
+        self._sealing_connection().execute(SET_SHARDS, values)
 
     def delete(self, ids: Sequence[bytes] | None) -> int:
         connection = self._sealing_connection()
@@ -237,10 +233,7 @@ class PostgresStore(store.Store):
             start = 0
             for number, count in counts:
                 end = start + count
-                connection.execute(
-                    "UPDATE privot_sealings SET shards = %s WHERE campaign = %s AND number = %s",
-                    (rows[start:end], self._campaign, number),
-                )
+                connection.execute(SET_SHARDS, (rows[start:end], self._campaign, number))
                 start = end
             connection.execute(
                 "UPDATE privot_reports SET sealing = -1 "
@@ -273,8 +266,7 @@ class PostgresStore(store.Store):
                 connection.execute(TABLES)
             connection.execute(ARRIVING)
             self._campaign = self._campaign_number(connection)
-            count = "SELECT count(*) FROM privot_reports WHERE campaign = %s AND digest <> 0"
-            self._count = int(_one(connection, count, (self._campaign,)))
+            self._count = int(_one(connection, COUNT, (self._campaign,)))
             self._connection = connection
         return self._connection
 

@@ -31,7 +31,6 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,12 +40,15 @@ import numpy as np
 
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write
+from privot.tables.files import read_arrays
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 _IDX = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
 IDX_FILES = tuple(f"{stem}-ubyte.gz" for stem in _IDX)
 ZIP_CODE_FILES = ("zip.train.gz", "zip.test.gz")
 _IDX_OF_BYTES, _MOST_AXES = b"\0\0\x08", 4  # start of an IDX file of bytes, most axes of its array
+_BLOCK, _SECONDS = 2**16, 30.0  # of a download: bytes read at once, timeout of a connection
+_PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 
 
 @dataclass(frozen=True)
@@ -166,17 +168,19 @@ def load_images(name: str, folder: str | Path | None = None) -> LabeledImages:
     Raises:
         PrivotError: if the files are missing or damaged, or their values are not the published ones.
     """
-    source, chosen = find_source(name), os.environ.get("PRIVOT_DATA") if folder is None else folder
-    if chosen is None:
+    source = find_source(name)
+    if folder is None:
+        folder = os.environ.get("PRIVOT_DATA")
+    if folder is None:
         raise PrivotError(
             f"no folder holds {name}: run `privot demo --fetch {name} --data DIR`, then give DIR "
             "(--data DIR, or the environment variable PRIVOT_DATA)"
         )
-    return source.read(Path(chosen))
+    return source.read(Path(folder))
 
 
 def read_idx(path: Path) -> np.ndarray:
-    """Read the array of unsigned bytes in an IDX file, which may be compressed (`.gz`)."""
+    """Read the array of bytes in an IDX file (`.gz`, too); raise PrivotError if it is damaged."""
     content = _read_bytes(path)
     if len(content) < 4 or content[:3] != _IDX_OF_BYTES:
         raise PrivotError(f"{path} is no IDX file of unsigned bytes: fetch it again")
@@ -186,7 +190,7 @@ def read_idx(path: Path) -> np.ndarray:
     shape = np.frombuffer(content[4:start], ">u4").tolist()
     if len(content) - start != math.prod(shape):
         raise PrivotError(
-            f"{path} holds {len(content) - start} values where its header says {math.prod(shape)}: "
+            f"{path} has {len(content) - start} values, and its header says {math.prod(shape)}: "
             "fetch it again"
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
@@ -202,13 +206,10 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _read_npz(path: Path) -> list[np.ndarray]:
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return [file[part] for part in PARTS]
-    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
-        raise PrivotError(
-            f"{path} is no archive of {', '.join(PARTS)} ({error}): remove or replace it"
-        ) from error
+    arrays = read_arrays(path, PARTS)
+    if len(arrays) < len(PARTS):
+        raise PrivotError(f"{path} is no archive of {', '.join(PARTS)}: remove or replace it")
+    return [arrays[part] for part in PARTS]
 
 
 def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -222,12 +223,6 @@ def _read_zip_codes(path: Path) -> tuple[np.ndarray, np.ndarray]:
     # Gray is 255 (v + 1)/2. Values have three decimals, so integers are exact, and halves round up.
     thousandths = np.rint(1000 * gray).astype(np.int64)
     return ((255 * (thousandths + 1000) + 1000) // 2000).astype(np.uint8), labels
-
-
-# Fetching.
-
-_BLOCK, _SECONDS = 2**16, 30.0  # bytes read at once, timeout of a connection
-_PARTIAL, _PAST_THE_END = 206, 416  # HTTP status codes
 
 
 def fetch(

@@ -47,6 +47,17 @@ _MAX_LABEL_EPSILON = 4.0  # of the papers' version
 _RADIUS = 25 / 28  # norm bound of an image, relative to its side length
 _SAMPLES, _ACROSS = 10_000, 10  # training images of a classifier, images in a row
 _LIMIT = 2.5  # standard deviations of a candidate's pixels that are shown as black and white
+# Handwriting.
+SIDE = 20  # pixels along a side of an image
+MOST_PEOPLE = 10**7
+_FINE = 40  # pixels along a side of an interpolated shape
+_HELD_OUT = 0.2  # share of the shapes that is held out
+_MARGIN = 1.15  # side of an image relative to that of a shape
+# Values up to the first become 0 and from the second on 1, because counting had blurred the strokes.
+_PAPER, _INK = 0.25, 0.85
+# Standard deviations: rotation in radians, slant, logarithm of stretches, shift relative to the image.
+_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
+_AT_ONCE = 4096  # digits that are transformed at once
 COMMANDS = """\
 privot schema check schema.toml
 privot calibrate schema.toml --epsilon 10 -o randomizer.json
@@ -145,7 +156,7 @@ def accuracy(schema: Schema, training: pa.Table, held_out: pa.Table) -> float:
 
 
 def _tables(images: LabeledImages, num_people: int) -> tuple[pa.Table, pa.Table]:
-    """Return the people's table, which begins with ten of each digit to show, and the held-out one."""
+    """Return the people's table, whose first rows are ten of each digit, and the held-out one."""
     x, y = images.x_train[:num_people], images.y_train[:num_people]
     shown = np.concatenate([np.flatnonzero(y == label)[:_ACROSS] for label in range(10)])
     order = np.concatenate([shown, np.setdiff1d(np.arange(len(y)), shown)])
@@ -216,20 +227,6 @@ def _report_images(release: Release, most: int) -> tuple[np.ndarray, float]:
     pixels = coordinates.cosines.to_pixels(x, np.zeros((len(x), coordinates.channels)))
     pixels /= pixels.std(axis=1, keepdims=True)
     return pixels.reshape(-1, *release.schema.images["image"].shape), _LIMIT
-
-
-# Handwriting.
-
-SIDE = 20  # pixels along a side of an image
-MOST_PEOPLE = 10**7
-_FINE = 40  # pixels along a side of an interpolated shape
-_HELD_OUT = 0.2  # share of the shapes that is held out
-_MARGIN = 1.15  # side of an image relative to that of a shape
-# Values up to the first become 0 and from the second on 1, because counting had blurred the strokes.
-_PAPER, _INK = 0.25, 0.85
-# Standard deviations: rotation in radians, slant, logarithm of stretches, shift relative to the image.
-_TURN, _SLANT, _STRETCH, _MOVE = 0.12, 0.15, 0.08, 0.03
-_AT_ONCE = 4096  # digits that are transformed at once
 
 
 def draw_digits(num_people: int, seed: int = 0) -> LabeledImages:

@@ -1,9 +1,9 @@
-r"""Learned log density ratios: networks, trees, and a spline of one coordinate; and tilts by them.
+r"""Tilts, which are learned log density ratios: networks, trees, and a spline of one coordinate.
 
-**Tilts.** By default (`fit_log_ratio`), the log density ratio of one continuous coordinate is a
-penalized spline, and any other the log odds of a network that distinguishes records from draws of the
-reference; trees are for tables of mixed columns. A tilt is stored as plain values and named arrays. It
-is secret, as is its folder; loading it executes no code.
+**Tilts.** A tilt s changes a reference density $q_0$ to $q ∝ q_0 e^{s}$ (`privot.integral.density`). By
+default (`fit_log_ratio`) the tilt of one continuous coordinate is a penalized spline; of others it is
+the log odds of a network that distinguishes records from draws of the reference. Trees are for tables of
+mixed columns. A stored tilt is secret, and of plain values and arrays, so loading it executes no code.
 
 **Networks** are trained to distinguish the data from draws of a density (`privot.integral.networks`).
 Their log odds
@@ -73,6 +73,8 @@ _BLOCK = 2**15  # rows evaluated at once
 _CELLS, _INTERVALS, _MAX_RATIO = 2048, 32, 60.0
 _FOLDS, _MIN_RECORDS = 5, 50  # of cross-validation
 _PENALTIES, _RIDGE = np.logspace(2, -8, 21), 1e-7
+# Damped Newton steps: most steps, least predicted decrease and length, share of the decrease required.
+_MAX_STEPS, _MIN_DECREASE, _MIN_LENGTH, _ARMIJO = 50, 1e-10, 1e-6, 0.1
 # Trees: a depth of 8 is twice the depth of balanced trees with 15 leaves.
 MOST_TREES, _LEAVES, _DEPTH = 100, 15, 8
 _NODES = 2 * _LEAVES - 1
@@ -125,6 +127,9 @@ class NetworkSettings:
         steps: Number of optimizer steps.
         batch_size: Number of records, and of draws, in a step.
         learning_rate: Peak learning rate of Adam; it rises linearly at first, then decays like a cosine.
+
+    Raises:
+        PrivotError: for a size below 1, or a learning rate out of range.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64)
@@ -184,12 +189,11 @@ def fit_spline(records: Floats, marginal: Marginal, seed: int) -> SplineRatio:
     splines = [BSpline(knots, unit, 3) for unit in np.eye(len(knots) - 4)]
     low, high = float(knots[3]), float(knots[-4])
     basis = np.stack([_extrapolate(spline, z, low, high) for spline in splines], axis=1)
-    form = _roughness(splines, knots)
     folds = np.random.default_rng(seed).permutation(len(records)) % _FOLDS
     cells = axis.locate(records[:, 0])
     counts = np.zeros((_FOLDS, axis.size))
     np.add.at(counts, (folds, cells), 1.0)
-    problem = _SplineProblem(basis, masses, form)
+    problem = _SplineProblem(basis, masses, _roughness(splines, knots))
     penalty = problem.cross_validate(counts) if len(records) >= _MIN_RECORDS else 1.0
     shares = counts.sum(axis=0) / len(records)
     theta = problem.minimize(shares, penalty, np.zeros(len(splines)))
@@ -261,31 +265,31 @@ class _SplineProblem:
 
     def minimize(self, shares: Floats, penalty: float, theta: Floats) -> Floats:
         """Minimize the convex loss of shares of records (cells,) from θ, by damped Newton steps."""
-        form = penalty * self.roughness + _RIDGE * np.eye(len(theta))
+        quadratic = penalty * self.roughness + _RIDGE * np.eye(len(theta))
 
         def loss_at(at: Floats) -> float:
-            return self._loss(at, shares) + 0.5 * float(at @ form @ at)
+            return self._loss(at, shares) + 0.5 * float(at @ quadratic @ at)
 
         loss = loss_at(theta)
-        for _ in range(50):
+        for _ in range(_MAX_STEPS):
             g = self.basis @ theta
             p = self.masses * np.exp(g - g.max())
             p /= p.sum()
             mean = self.basis.T @ p
-            gradient = mean - self.basis.T @ shares + form @ theta
-            hessian = (self.basis.T * p) @ self.basis - np.outer(mean, mean) + form
+            gradient = mean - self.basis.T @ shares + quadratic @ theta
+            hessian = (self.basis.T * p) @ self.basis - np.outer(mean, mean) + quadratic
             try:
                 step = cho_solve(cho_factor(hessian), gradient)
             except LinAlgError:
                 break
             decrease, length = float(gradient @ step), 1.0
-            if decrease < 1e-10:
+            if decrease < _MIN_DECREASE:
                 break
             new_loss = loss_at(theta - step)
-            while new_loss > loss - 0.1 * length * decrease and length > 1e-6:
+            while new_loss > loss - _ARMIJO * length * decrease and length > _MIN_LENGTH:
                 length /= 2
                 new_loss = loss_at(theta - length * step)
-            if length <= 1e-6:
+            if length <= _MIN_LENGTH:
                 break
             theta, loss = theta - length * step, new_loss
         return theta
@@ -446,9 +450,8 @@ class FeatureTilt(Tilt):
     def unpack(cls, fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Self:
         members = []
         for i, spec in enumerate(fields["members"]):
-            prefix = f"{i}."
-            names = [name for name in arrays if name.startswith(prefix)]
-            member_arrays = {name.removeprefix(prefix): arrays[name] for name in names}
+            found = {name: values for name, values in arrays.items() if name.startswith(f"{i}.")}
+            member_arrays = {name.removeprefix(f"{i}."): values for name, values in found.items()}
             members.append(_MEMBERS[spec["kind"]].from_arrays(member_arrays, spec["bound"]))
         return cls(reference, tuple(members), tuple(fields["coefficients"]))
 
@@ -504,10 +507,10 @@ def pack(tilt: Tilt) -> Packed:
 
 
 def unpack(fields: dict[str, Any], arrays: Arrays, reference: Reference) -> Tilt:
-    """Build the tilt from the result of `pack` and the reference with which it was learned."""
+    """Build the tilt from `pack`'s result and its reference; raise PrivotError for an unknown kind."""
     kind = fields.get("kind")
     if kind not in _KINDS:
-        raise PrivotError(f"kind of tilt is {kind!r}: one of {', '.join(_KINDS)}; upgrade privot")
+        raise PrivotError(f"kind of tilt {kind!r} is none of {', '.join(_KINDS)}: upgrade privot")
     return _KINDS[kind].unpack(fields, arrays, reference)
 
 
@@ -516,7 +519,10 @@ def fit_log_ratio(
 ) -> Tilt:
     """Learn the ratio log p/q₀, up to a constant, of records (n, dim) of density p (**not private**).
 
-    `"auto"` chooses a spline, which requires one continuous coordinate, or else a network (`"mlp"`).
+    `"auto"` chooses a spline for one continuous coordinate, or else a network (`"mlp"`).
+
+    Raises:
+        PrivotError: for a spline of more coordinates, or of one that is not continuous.
     """
     marginals = reference.marginals or ()
     is_line = len(marginals) == 1 and marginals[0].num_values is None

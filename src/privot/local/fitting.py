@@ -191,10 +191,10 @@ def _require_all_used(estimator: str, settings: FitSettings, run: Run) -> None:
     if given:
         raise PrivotError(
             f"{', '.join(given)} would be ignored: this release is fitted by estimator {estimator!r}; "
-            "leave out what is a generator's, or give estimator 'generator'"
+            "leave these settings out, or give estimator 'generator'"
         )
     if run.loss is not None:
-        raise PrivotError("loss is a generator's: give estimator 'generator' or 'auto'")
+        raise PrivotError("loss is a setting of generators: give estimator 'generator' or 'auto'")
     if run.resume and run.checkpoint is not None and run.checkpoint.exists():
         raise PrivotError(
             f"checkpoint {run.checkpoint} is of a generator, and this fit is by estimator "
@@ -212,7 +212,7 @@ def _warn_of_few(model: LocalModel, count: int, needed: int) -> LocalModel:
     few = "1 report is" if count == 1 else f"{count:,} reports are"
     text = (
         f"{few} no more informative than none, so the model is what the estimator assumes: collect "
-        f"more; from about {needed:,} reports on they are informative, `privot plan` says how much"
+        f"about {needed:,} reports or more; `privot plan` shows the errors to expect"
     )
     warnings.warn(text, FewReports, stacklevel=3)
     return replace(model, made_with=model.made_with | {"few_reports": text})

@@ -38,7 +38,6 @@ import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, reduce
 from typing import Any, Literal, Self, cast
 
 import numpy as np
@@ -70,8 +69,18 @@ _RESULT_TYPES: dict[tuple[Type, str, Type], Type] = {
     ("number", "+", "date"): "date",
 }
 
-Mask = NDArray[np.bool_]
+_WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
+    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
+    |`(?P<column>[^`]+)`|"(?P<text>[^"]*)"|'(?P<single>[^']*)'
+    |(?P<name>[^\W\d]\w*)|(?P<sign><=|>=|!=|==|[-+*/=<>(),]))""",
+    re.VERBOSE,
+)
+_MAX_LETTERS, _MAX_DEPTH = 2000, 40  # of a rule: its length, and its nesting
 _ROUNDING = 1e-9  # by which a computed number may exceed a bound, relative to the bounds
+Token = tuple[str, str]  # (kind, text)
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +138,6 @@ def date_constant(text: str) -> Term:
     return Term("date", lambda table: pa.scalar(days), text=text)
 
 
-# The keyword `missing`.
-_MISSING = Term("missing", lambda table: None, text="missing")
-
-
 def _arithmetic(first: Term, sign: str, second: Term) -> Term:
     """Return the sum, difference, product or quotient of two terms."""
     kind = _RESULT_TYPES.get((first.type, sign, second.type))
@@ -162,8 +167,8 @@ def _comparison(first: Term, sign: str, second: Term) -> Term:
     return first.derived("truth", _COMPARISONS[sign], second)
 
 
-def _connective(word: Literal["or", "and"], first: Term, second: Term) -> Term:
-    """Return the disjunction or conjunction of two conditions."""
+def _connective(first: Term, word: str, second: Term) -> Term:
+    """Return the disjunction (`or`) or conjunction (`and`) of two conditions."""
     _require_truth(word, first, second)
     return first.derived("truth", pc.or_kleene if word == "or" else pc.and_kleene, second)
 
@@ -224,27 +229,11 @@ def to_timestamps(days: Any) -> pa.Array:
     return pc.round(pc.multiply(days, _DAY)).cast(pa.int64()).cast(pa.timestamp("s"))
 
 
-# Parsing.
-
-Token = tuple[str, str]  # (kind, text)
-
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<date>\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?)
-    |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
-    |`(?P<column>[^`]+)`|"(?P<text>[^"]*)"|'(?P<single>[^']*)'
-    |(?P<name>[^\W\d]\w*)|(?P<sign><=|>=|!=|==|[-+*/=<>(),]))""",
-    re.VERBOSE,
-)
-_WORDS = frozenset(("if", "then", "else", "and", "or", "not", "in"))
-_MAX_LETTERS, _MAX_DEPTH = 2000, 40
-_OR, _AND = partial(_connective, "or"), partial(_connective, "and")
-# Logical operators, in the order of increasing precedence.
-_RANKS: tuple[tuple[str, Callable[[Term, Term], Term]], ...] = (("or", _OR), ("and", _AND))
 _ZERO = constant("number", 0.0, "0")
 _CONSTANTS = {
     "true": constant("truth", True, "true"),
     "false": constant("truth", False, "false"),
-    "missing": _MISSING,
+    "missing": Term("missing", lambda table: None, text="missing"),
 }
 
 
@@ -320,7 +309,7 @@ class _Parser:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise PrivotError(f"it is nested more than {_MAX_DEPTH} deep: divide it")
-        term = self._parse_conditional() if self._take("if") else self._parse_ranked(0)
+        term = self._parse_conditional() if self._take("if") else self._parse_disjunction()
         self._depth -= 1
         return term
 
@@ -330,17 +319,25 @@ class _Parser:
         outcome = self.value()
         if self._take("else"):
             return _conditional(condition, outcome, self.value())
-        return _OR(_negation(condition), outcome)
+        return _connective(_negation(condition), "or", outcome)
 
-    def _parse_ranked(self, rank: int) -> Term:
-        """Parse operands joined by the operator `_RANKS[rank]`, from left to right."""
-        if rank == len(_RANKS):
-            return self._parse_comparison()
-        word, join = _RANKS[rank]
-        operands = [self._parse_ranked(rank + 1)]
-        while self._take(word):
-            operands.append(self._parse_ranked(rank + 1))
-        return reduce(join, operands)
+    def _parse_joined(
+        self,
+        signs: tuple[str, ...],
+        operand: Callable[[], Term],
+        join: Callable[[Term, str, Term], Term],
+    ) -> Term:
+        """Parse operands with operators of one precedence between them, from left to right."""
+        term = operand()
+        while sign := self._take(*signs):
+            term = join(term, sign, operand())
+        return term
+
+    def _parse_disjunction(self) -> Term:
+        return self._parse_joined(("or",), self._parse_conjunction, _connective)
+
+    def _parse_conjunction(self) -> Term:
+        return self._parse_joined(("and",), self._parse_comparison, _connective)
 
     def _parse_comparison(self) -> Term:
         if self._take("not"):
@@ -351,28 +348,27 @@ class _Parser:
             return _negation(self._parse_one_of(first))
         if self._take("in"):
             return self._parse_one_of(first)
-        parts = []
+        chain = None
         while sign := self._take(*_COMPARISONS):
             second = self._parse_sum()
-            parts.append(_comparison(first, sign, second))
+            comparison = _comparison(first, sign, second)
+            chain = comparison if chain is None else _connective(chain, "and", comparison)
             first = second
-        return reduce(_AND, parts) if parts else first
+        return chain or first
 
     def _parse_one_of(self, first: Term) -> Term:
         self._expect("(")
-        equalities = [_comparison(first, "=", self._parse_sum())]
+        term = _comparison(first, "=", self._parse_sum())
         while self._take(","):
-            equalities.append(_comparison(first, "=", self._parse_sum()))
+            term = _connective(term, "or", _comparison(first, "=", self._parse_sum()))
         self._expect(")")
-        return reduce(_OR, equalities)
-
-    def _parse_sum(self, signs: str = "+-") -> Term:
-        """Parse a sum of products, or a product alone if signs are `"*/"`."""
-        operand = self._parse_single if signs == "*/" else partial(self._parse_sum, "*/")
-        term = operand()
-        while sign := self._take(*signs):
-            term = _arithmetic(term, sign, operand())
         return term
+
+    def _parse_sum(self) -> Term:
+        return self._parse_joined(("+", "-"), self._parse_product, _arithmetic)
+
+    def _parse_product(self) -> Term:
+        return self._parse_joined(("*", "/"), self._parse_single, _arithmetic)
 
     def _parse_single(self) -> Term:
         """Parse one operand, perhaps with minus signs or in parentheses."""
@@ -491,7 +487,7 @@ def _require_value(text: str, column: Term, term: Term) -> None:
             "column stands in parentheses"
         )
     possible = term.listed or (() if term.literal is None else (term.literal,))
-    unlisted = [text for text in possible if text not in (column.listed or possible)]
+    unlisted = [value for value in possible if value not in (column.listed or possible)]
     if unlisted:
         raise PrivotError(
             f"rule {text!r} says {unlisted[0]!r}, which is none of the categories of "

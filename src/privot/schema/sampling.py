@@ -11,12 +11,12 @@ that meet at a knot: in the middle, at the height $2ρ − (e_- + e_+)/2 ≥ 0$ 
 lies between $e_-$ and $e_+$, the height is clipped between them, and the knot moves to preserve the
 mass: a density that decreases from cell to cell decreases within each cell, too.
 
-On the **line** (`LineCells`) cells may have any widths, and each class of a
-latent-class model has its own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$.
-Integer i gets the mass of $[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the
-density is a product over the axes, whose steps between cells are of second order. There the mass of a
-cell is the number of points to be drawn in it plus a constant, so that few points are drawn nearly
-uniformly. At the edge of the grid, and of the domain, $e = ρ$.
+On the **line** (`LineCells`) cells may have any widths, and each class of a latent-class model has its
+own densities. The outer end of an outer cell has density $\max(0, 2ρ − e)$. Integer i gets the mass of
+$[i, i+1)$. Cells of width 0 are points. On a **grid** (`end_densities`) the density is a product over
+the axes, whose steps between cells are of second order. There the mass of a cell is the number of points
+to be drawn in it plus a constant, so that few points are drawn nearly uniformly. At the edge of the
+grid, and of the domain, $e = ρ$.
 
 **Rules** are satisfied by rejection. A model draws the reported columns, and the columns that rules
 define are computed. Records that break a rule are drawn again (`privot.schema.rules`). Then images are
@@ -53,6 +53,9 @@ Array = NDArray[np.float64]
 _PSEUDO_POINTS = 4.0  # added to the number of points of every cell
 _MAX_TRIES = 100  # most draws of an integer that must be none of the points
 _BELOW_ONE = np.nextafter(1.0, 0.0)
+# After _MIN_TRIALS draws, less than one accepted record in _MAX_TRIES_PER_RECORD is an error.
+_MAX_TRIES_PER_RECORD, _MIN_TRIALS = 100, 20_000
+Draw = Callable[[int], Iterator[pa.Table]]  # yields tables with a number of records in total
 
 
 def end_densities(places: NDArray[np.int64], side: int, exists: NDArray[np.bool_]) -> Array:
@@ -255,12 +258,6 @@ def _rule_text(name: str, value: object) -> str:
         comparison = f"`{name}` = {text}"
     # A comparison with a missing value is not false, so a rule of it alone would hold.
     return f"`{name}` != missing and {comparison}"
-
-
-Draw = Callable[[int], Iterator[pa.Table]]
-
-# After _MIN_TRIALS draws, less than one accepted record in _MAX_TRIES_PER_RECORD is an error.
-_MAX_TRIES_PER_RECORD, _MIN_TRIALS = 100, 20_000
 
 
 def completed(

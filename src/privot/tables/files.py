@@ -1,4 +1,4 @@
-"""Reading and writing of tables in files of CSV, Parquet or NumPy, and in folders of images.
+"""Tables in files of CSV, Parquet or NumPy and in folders of images, read whole or in batches.
 
 A table is always a `pyarrow.Table`; narwhals converts pandas and polars frames. Arrow's errors about
 Parquet files are replaced, because they have several lines and may show bytes of the file.
@@ -12,10 +12,9 @@ import datetime as dt
 import gzip
 import hashlib
 import importlib
-import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
@@ -39,7 +38,8 @@ BATCH_ROWS = 2**17
 METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
 Result = TypeVar("Result")  # of a function of a batch
-# Types of a value, the first of which counts: a time is a date, and a truth value an integer.
+# Families of types. A value belongs to the first that fits, because `bool` is a subclass of `int`, and
+# `datetime` of `date`.
 _FAMILIES: tuple[Any, ...] = (
     (bool, np.bool_),
     (int, float, np.integer, np.floating, Decimal),
@@ -74,7 +74,7 @@ def reading_parquet(source: object) -> Iterator[None]:
     """Replace errors of Arrow by a PrivotError of one line with the file's name and the remedy."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PrivotError(
             f"{source} cannot be read as parquet ({damage_of(error)}): copy or write it again"
         ) from None
@@ -146,23 +146,29 @@ def read_table(
         return form.select(read_image_folder(path, schema), str(path))
     suffix = table_suffix(path)
     require_file(path)
+    if suffix == ".parquet":
+        with reading_parquet(path):
+            return form.select(pq.read_table(path), str(path))
+    if suffix == ".npz":
+        return form.select(_from_arrays(read_arrays(path), str(path), schema), str(path))
+    table = read_csv(path, form)
+    return table if schema is None else _typed(table, schema, path)
+
+
+def read_arrays(path: Path, names: Collection[str] | None = None) -> dict[str, np.ndarray]:
+    """Read the arrays of an npz file, or those with one of the given names, by name.
+
+    Raises:
+        PrivotError: if the file is missing or damaged, or contains pickled objects.
+    """
+    require_file(path)
     try:
-        if suffix == ".parquet":
-            with reading_parquet(path):
-                table = pq.read_table(path)
-        elif suffix == ".npz":
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                table = _from_arrays(dict(arrays), str(path), schema)
-        else:
-            table = read_csv(path, form)
-            return table if schema is None else _typed(table, schema, path)
-        return form.select(table, str(path))
-    except (pa.ArrowException, OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, PrivotError):
-            raise
-        reason = str(error).splitlines()[0]
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays if names is None or name in names}
+    except Exception as error:  # damaged bytes raise errors of zipfile, zlib, tokenize and others
+        reason = getattr(error, "strerror", None) or "it is damaged, or has pickled objects"
         raise PrivotError(
-            f"{path} cannot be read as {suffix[1:]} ({reason}): check that it is whole"
+            f"{path} cannot be read as npz ({reason}): copy or write it again"
         ) from None
 
 
@@ -190,9 +196,11 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
         ['age']
     """
     path = Path(path)
-    if schema is not None and check_output(path, schema):
-        write_image_folder(table, path, schema)
-        return
+    if schema is not None:
+        require_format(path, schema)
+        if _is_image_folder(path, schema):
+            write_image_folder(table, path, schema)
+            return
     if table_suffix(path) != ".npz":
         write_pieces([table], path)
         return
@@ -228,15 +236,19 @@ def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: b
     return rows
 
 
-def check_output(path: Path, schema: Schema) -> bool:
-    """Return whether a path is for a folder of images; raise PrivotError if it cannot hold a table."""
-    if schema.images and (path.is_dir() or not path.suffix):
-        return True
+def require_format(path: Path, schema: Schema) -> None:
+    """Raise PrivotError if a path has an unknown format, or one that cannot contain the images."""
+    if _is_image_folder(path, schema):
+        return
     if table_suffix(path).startswith(".csv") and schema.images:
         raise PrivotError(
             f"{path} cannot hold images: give npz or parquet, or a folder (a name without suffix)"
         )
-    return False
+
+
+def _is_image_folder(path: Path, schema: Schema) -> bool:
+    """Return True if a table of the schema is written to this path as a folder of images."""
+    return bool(schema.images) and (path.is_dir() or not path.suffix)
 
 
 def table_suffix(path: Path) -> str:
@@ -263,7 +275,7 @@ def _typed(table: pa.Table, schema: Schema, path: Path) -> pa.Table:
 
 
 def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = None) -> pa.Table:
-    """Build a table from arrays by name: of values (n,), of a vector's (n, d), or of images (n, …)."""
+    """Build a table from arrays by name: values (n,), vectors (n, d), or images (n, …)."""
     columns: dict[str, Any] = {}
     for name, given in arrays.items():
         values = np.asarray(given)
@@ -313,7 +325,7 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
 
 
 def _families(values: Any) -> set[Any]:
-    """Return the kinds of types of objects that are not missing, by which Arrow may read others."""
+    """Return the families of the types of all values that are not missing."""
     kinds = {type(x) for x in values if not (x is None or (isinstance(x, float) and x != x))}
     kinds = {kind for kind in kinds if kind.__name__ not in ("NAType", "NaTType")}  # of pandas
     return {next((each for each in _FAMILIES if issubclass(kind, each)), kind) for kind in kinds}

@@ -93,7 +93,7 @@ def test_cells_of_a_place_can_be_given(model):
     ("settings", "arguments", "words"),
     [
         (FitSettings(batch_size=9, loss="plain"), {}, "batch_size, loss would be ignored"),
-        (FitSettings(estimator="grid"), {"loss": print}, "loss is a generator's"),
+        (FitSettings(estimator="grid"), {"loss": print}, "loss is a setting of generators"),
         (FitSettings(estimator="latent_classes"), {}, "needs every column reported as a code"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Classifiers adapted to a private target: settings, network, the saved model, and queries.
+"""Classifiers adapted to a private target: settings, network, augmentation, saved model, and queries.
 
 `privot.central.classifiers.adaptation` describes the training. A classifier is h∘g: g computes features
 by a multilayer perceptron, after a few convolutions for images, and h is linear. g has no batch norm, so
@@ -65,6 +65,9 @@ class AdaptationSettings(NetworkSettings):
         source_batch: Number of records in a batch.
         sharpness: Positive factor by which features of norm 1 are multiplied before h.
         seed: Seed of weights and of source batches; never of noise.
+
+    Raises:
+        PrivotError: for settings out of range.
     """
 
     epsilon: float
@@ -263,7 +266,7 @@ def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
 
 
 def as_records(name: str, x: np.ndarray) -> Tensor:
-    """Return records (n, …) as a float32 tensor; refuse anything else."""
+    """Return records (n, …) as a float32 tensor; raise PrivotError for anything else."""
     x = np.asarray(x)
     if x.ndim < 2 or len(x) == 0 or x.dtype.kind not in "biuf":
         raise PrivotError(
@@ -273,7 +276,7 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the widths of convolutions; by default (16, 32) for images, and () for other records."""
+    """Return the widths of convolutions, (16, 32) by default for images; raise PrivotError if unfit."""
     are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if are_images else ()
@@ -289,7 +292,7 @@ class ClassSums(Query):
     """Query: sums of records by class, and counts of records.
 
     The vector of a record x consists of x, clipped to a public norm ρ and rounded **towards zero** to
-    multiples of ρ/16384, and of a constant, whose sum counts records. If the public source has no
+    multiples of ρ/`LENGTH`, and of a constant, whose sum counts records. If the public source has no
     negative number, those of x are replaced by 0: then no two vectors have a negative inner product.
 
     Arguments:
@@ -314,7 +317,8 @@ class ClassSums(Query):
     def answer(self, records: Records) -> tuple[Integers, Integers]:
         x = torch.from_numpy(records[0])
         flat = x.flatten(1).double()
-        flat = flat.clamp_min(0.0) if self.non_negative else flat
+        if self.non_negative:
+            flat = flat.clamp_min(0.0)
         vectors = with_constant(to_integers(flat, self.norm, self.unit), self.one)
         return self.classifier.classes(x).numpy(), vectors
 

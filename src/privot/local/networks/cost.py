@@ -20,7 +20,8 @@ bound is attained by P_G = P_X with π the joint distribution of (X, Y). ∎
 
 The identity holds for every channel. If a generator outputs *probabilities* p(v|z) of a column's codes,
 the latent z takes the place of G, and the cost is −log Σ_v p(v|z) f(y|v). A **joint report** of columns
-c₁ … c_k is a set S of cells, which are combinations of codes; it has the cost
+c₁ … c_k is a set S of cells, which are combinations of codes. Its probability given a cell in S is r
+times that given any other cell, so it has the cost
 
 $$ −\log \Big( 1 + (r−1) \sum_{v ∈ S} \prod_i p_{c_i}(v_i | z) \Big) . $$
 
@@ -323,10 +324,10 @@ class _JointChannel:
         self.starts = torch.as_tensor(starts[questions])
         # By sheet (sheets,): number of cells; r; probability of the true cell; cells in a report.
         self.num_cells = torch.as_tensor(design.num_cells)
-        sheets = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
-        self.ratio = torch.tensor([sheet.likelihood_ratio for sheet in sheets])
-        self.hit = torch.tensor([sheet.probabilities[0] for sheet in sheets])
-        self.subset_size = torch.tensor([sheet.subset_size for sheet in sheets])
+        mechanisms = [joint.mechanism(cells) for cells in design.num_cells.tolist()]
+        self.ratio = torch.tensor([mechanism.likelihood_ratio for mechanism in mechanisms])
+        self.hit = torch.tensor([mechanism.probabilities[0] for mechanism in mechanisms])
+        self.subset_size = torch.tensor([mechanism.subset_size for mechanism in mechanisms])
         self.widest = int(self.subset_size.max())
 
     def read(self, release: Release) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,8 @@
 r"""Fit of a generator to a release by steps on minibatches of reports, and its sampler.
 
-The losses are defined in `privot.local.networks.steps`. `loss="auto"` is `likelihood` if all columns are
-in joint reports, otherwise `plain` for at most 5 features and `self_corrected` for more.
+The losses are defined in `privot.local.networks.steps`, and the *head*, which maps a network's features
+to records, in `privot.local.networks.heads`. `loss="auto"` is `likelihood` if all columns are in joint
+reports, otherwise `plain` for at most 5 features and `self_corrected` for more.
 
 The likelihood of joint reports depends on a batch of latents only through the joint tables of a few
 columns, so a step can use many reports. The product of the marginals is a saddle point of this
@@ -89,7 +90,7 @@ _IDENTITY = (
     "architecture", "hidden", "latent_dim", "batch_size", "loss", "tolerance", "max_iterations",
 )  # fmt: skip
 
-_LATENT_DIM = 16  # by default
+_LATENT_DIM, _MIN_LATENT_DIM = 16, 4  # default, and its least for fewer features
 _STARTING_LATENTS = 2000  # number of latents on which hidden features are whitened
 _LABEL_LOGIT = 40.0  # logit of the drawn label, so that others have probability e^−40
 _MIN_SHARE = 1e-3  # least estimated share of a label
@@ -387,18 +388,16 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     loss = run.loss or choose_loss(settings.loss, head, release.randomizer.joint is not None)
     name = getattr(loss, "__name__", type(loss).__name__)
     images = fits_images(release.randomizer) and loss is not likelihood and group.size == 1
-    steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
-    settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
-    generator: Generator
-    if images:
-        generator = image_generator(release, head, settings).to(device)
-    elif settings.architecture != "mlp":
+    if settings.architecture != "mlp" and not images:
         raise PrivotError(
             f"architecture {settings.architecture!r} is for a column of images, alone or with a label, "
             "in one process: leave it out"
         )
-    else:
-        generator = _network(head, settings, loss).to(device)
+    steps, size, rate = settings.schedule(name, images, labels=bool(head.coded))
+    settings = replace(settings, steps=steps, batch_size=size, learning_rate=rate)
+    generator: Generator = (
+        image_generator(release, head, settings) if images else _network(head, settings, loss)
+    ).to(device)
     objective = TransportObjective(generator, head, release, settings, loss, device, group)
     made_with = asdict(settings) | {"estimator": "generator", "loss": name}
     made_with |= {"latent_dim": generator.latent_dim, "num_reports": len(release)}
@@ -429,7 +428,8 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
 
 def _network(head: Head, settings: FitSettings, loss: Loss) -> MLP:
     """Create an MLP for the features of a head."""
-    latent_dim = settings.latent_dim or min(16, max(4, head.num_features))
+    default_dim = min(_LATENT_DIM, max(_MIN_LATENT_DIM, head.num_features))
+    latent_dim = settings.latent_dim or default_dim
     generator = MLP(latent_dim, head.num_features, settings.hidden, settings.seed)
     if loss is likelihood:
         last = generator.layers[-1]

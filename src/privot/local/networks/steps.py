@@ -32,8 +32,7 @@ latents of a batch are a mixture, for which m reports have the exact mean negati
 $$ −\frac1m \sum_j \log \frac1b \sum_i e^{−C_{ij}} . $$
 
 This is the transport problem with a free first marginal, so no plan has to be computed. The number b of
-latents in a step limits the number of classes: with 200, a network does not fit the noise, with more it
-does.
+latents in a step limits the number of classes, and so how closely a network can fit the noise.
 
 Privacy: everything is a function of the release, hence post-processing; the seed need not be secret.
 """
@@ -112,11 +111,7 @@ class FromMemory(Minibatches):
 
 
 class FromDisk(Minibatches):
-    """Batches of `size` reports from windows of row groups on disk, in the seed's order.
-
-    Raises:
-        PrivotError: if there are fewer reports than a batch.
-    """
+    """Batches of `size` reports, at most all, in the seed's order from windows of row groups on disk."""
 
     def __init__(
         self,

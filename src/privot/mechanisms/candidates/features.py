@@ -126,6 +126,9 @@ class Coordinates:
     Arguments:
         column: Column of vectors or images.
         count: Number of coordinates of x.
+
+    Raises:
+        PrivotError: unless x has all coordinates of a vector, or some of an image's cosines.
     """
 
     column: PointColumn
@@ -199,7 +202,7 @@ class Coordinates:
     @cached_property
     def prior_variances(self) -> Array:
         """Relative prior variances (dimension,) of the coordinates of z; 1 for the direction."""
-        others = [_LENGTH_VARIANCE, *[_BRIGHTNESS_VARIANCE] * self.channels]
+        others = [_LENGTH_VARIANCE] + [_BRIGHTNESS_VARIANCE] * self.channels
         return np.array([1.0] * self.count + others)
 
     @cached_property

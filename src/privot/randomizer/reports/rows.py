@@ -1,4 +1,4 @@
-"""Tables of reports in memory, in a Parquet file, or in a folder of shards, and the ids of reports.
+"""Tables of reports in memory, in a Parquet file, or in a folder of shards: ids, order, validation.
 
 Only one piece of a file is in memory at a time. A file is read again in every pass, so it must not be
 moved or changed while the table is used. Its metadata contains the randomizer of the reports. A folder
@@ -55,6 +55,16 @@ MOST_IDS = 2**16  # most ids in a sample
 _MAX_KEY = 2**62  # largest number of possible keys, so that keys are 64-bit integers
 # Up to this many possible keys per row, or in total, marking keys is faster than sorting them.
 _KEYS_PER_ROW, _MIN_KEYS = 4, 2**16
+PIECE = 2**17  # rows that are read at once
+# Training reads row groups in random order, so many small groups mix better than few large ones.
+_ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
+COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
+COUNTS_SUFFIX = ".counts"
+# In a file's metadata: SHA-256 of its ids, in order; of a shard, those of the shards before it, too.
+BATCH_KEY = b"privot.batch"
+MANIFEST = "manifest.json"
+_FORMAT = 1  # version of the manifest
+Result = TypeVar("Result")  # what a caller reads from a piece of a table
 
 
 def draw_ids(count: int) -> pa.Array:
@@ -68,6 +78,11 @@ def id_words(ids: pa.Array) -> NDArray[np.uint64]:
     ids = ids.fill_null(bytes(ID_BYTES))
     words = np.frombuffer(ids.buffers()[1], ">u8", 2 * len(ids), offset=ids.offset * ID_BYTES)
     return words.reshape(-1, 2).astype(np.uint64)
+
+
+def id_bytes(ids: pa.Array) -> bytes:
+    """Return the bytes of ids one after another; null is zero."""
+    return id_words(ids).astype(">u8").tobytes()
 
 
 def sorted_by_id(reports: pa.Table) -> pa.Table:
@@ -209,7 +224,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 def to_hex(ids: pa.Array) -> pa.Array:
     """Convert ids to text of 32 hexadecimal digits."""
-    text = id_words(ids).astype(">u8").tobytes().hex().encode()
+    text = id_bytes(ids).hex().encode()
     ends = np.arange(0, 2 * ID_BYTES * (len(ids) + 1), 2 * ID_BYTES, dtype=np.int32)
     texts = pa.StringArray.from_buffers(len(ids), pa.py_buffer(ends), pa.py_buffer(text))
     return pc.if_else(ids.is_valid(), texts, None) if ids.null_count else texts
@@ -223,18 +238,6 @@ def from_hex(texts: pa.Array) -> pa.Array:
     buffers = [None, pa.py_buffer(bytes.fromhex(joined or ""))]
     ids = pa.FixedSizeBinaryArray.from_buffers(ID_TYPE, len(texts), buffers)
     return pc.if_else(valid, ids, None)
-
-
-PIECE = 2**17  # rows that are read at once
-# Training reads row groups in random order, so many small groups mix better than few large ones.
-_ROW_GROUP, _ROW_GROUP_BYTES = 2**14, 2**22
-COUNTS_KEY = b"privot.counts"  # in a shard's metadata: SHA-256 of the counts file beside it
-COUNTS_SUFFIX = ".counts"
-# In a file's metadata: SHA-256 of its ids, in order; of a shard, those of the shards before it, too.
-BATCH_KEY = b"privot.batch"
-MANIFEST = "manifest.json"
-_FORMAT = 1  # version of the manifest
-Result = TypeVar("Result")  # what a caller reads from a piece of a table
 
 
 class ImpossibleReportError(PrivotError):
@@ -385,7 +388,7 @@ class ReportTable:
             except (pa.ArrowException, OSError) as error:
                 raise _unreadable_error(self.source, error) from None
             words, is_file = id_words(ids), isinstance(fragment, ds.ParquetFileFragment)
-            digest.update(words.astype(">u8").tobytes())
+            digest.update(id_bytes(ids))
             found = digest.hexdigest().encode()
             written = fragment.metadata.metadata.get(BATCH_KEY) if is_file else found
             if found != written or not _increasing(np.concatenate([last, words])):
@@ -482,16 +485,20 @@ def write_reports(
     path: Path,
     pieces: Iterable[pa.Table],
     randomizer: str,
-    more: Mapping[bytes, bytes] | None = None,
-    digest: Any = None,  # SHA-256 of the ids in earlier shards of a batch, which is updated
+    metadata: Mapping[bytes, bytes] | None = None,
+    digest: Any = None,
 ) -> int:
-    """Write Parquet with the metadata; return the number of rows, or raise PrivotError if it is 0."""
+    """Write reports to Parquet, with the randomizer's JSON and other metadata; return their number.
+
+    The SHA-256 `digest` of the ids in earlier shards of the batch is updated with those of the file. If
+    there are no reports, a PrivotError is raised.
+    """
     rows, digest = 0, digest or hashlib.sha256()
     pieces = iter(pieces)
     first = next(pieces, None)
     if first is None:
         raise PrivotError("there are no rows: give at least one record")
-    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(more or {})})
+    schema = first.schema.with_metadata({METADATA_KEY: randomizer.encode(), **(metadata or {})})
     # Noisy numbers and ids rarely repeat, so a dictionary would be useless for them.
     repeating = [
         f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
@@ -502,7 +509,7 @@ def write_reports(
     with pq.ParquetWriter(path, schema, use_dictionary=repeating) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece.cast(schema), row_group_size=group)
-            digest.update(id_words(one_array(piece.column(REPORT_ID))).astype(">u8").tobytes())
+            digest.update(id_bytes(one_array(piece.column(REPORT_ID))))
             rows += piece.num_rows
         writer.add_key_value_metadata({BATCH_KEY: digest.hexdigest()})
     return rows
