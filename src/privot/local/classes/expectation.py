@@ -28,8 +28,8 @@ they are few. In the loops, z is a class, t an entry of a row (a cell with A > 0
 factor in report i.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
-methods*, 2003) lengthen the EM step on the logarithmic scale, so that a half to a third of the passes
-suffice. The next pass computes the objective; if it has fallen, the step is undone.
+methods*, 2003) lengthen the EM step on the logarithmic scale, so that a quarter of the passes suffices.
+The next pass computes the objective; if it has fallen, the step is undone.
 
 **Curvature** (`curvature`). With one class, and the other queries independent and known, a report's
 factor has the relative likelihood $L = 1 + g \sum_k b_k q_k$ in the probabilities q of the codes of one
@@ -54,7 +54,7 @@ from privot.core.compiled import (
 from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
-_FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
+_FIRST_POWER, _GROWTH, _MAX_POWER = 3.0, 1.4, 8.0
 _MAX_RATIO = 1e3  # largest factor by which an over-relaxed step raises a probability
 _FLOOR = 1e-300  # least probability whose logarithm is taken
 _UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
