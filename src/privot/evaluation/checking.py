@@ -22,7 +22,7 @@ References:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Self
 
@@ -310,6 +310,7 @@ class _ReportComparison:
     model: LocalModel
     reports: CodeReports
     samples: dict[int, number_checks.NumberSample]  # numbers sampled from the model, by question
+    standards: dict[int, tuple[number_checks.ByQuestion, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -354,7 +355,9 @@ class _ReportComparison:
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
-            correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
+            correlation = number_checks.check_correlation(
+                self.reports, ordered, self.samples, self.standards
+            )
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
