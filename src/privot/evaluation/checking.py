@@ -259,7 +259,11 @@ def check(
     advance(0, total)
     comparison = _ReportComparison.of(model, releases, seed)
     real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
-    rehearsed = rehearse(model, releases, all_columns, seed)
+
+    def rehearsal_step(step: int, steps: int, loss: float) -> None:
+        advance(len(all_columns) * step // (steps + 1), total)
+
+    rehearsed = rehearse(model, releases, all_columns, seed, rehearsal_step)
     column_checks, pair_checks, target_check = [], [], None
     fits = rehearsed.fits(real_residuals, held_out=held_out)
     for done, (columns, fit) in enumerate(fits, start=len(all_columns)):

@@ -82,6 +82,7 @@ from privot.randomizer.reports.counts import Counted
 from privot.schema.columns.alphabet import Alphabet
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
+from privot.training import Progress
 
 # Functions of the cells (K, G); or (K,) the group 0 … G−1 of each cell, for the indicators of groups.
 Functions = NDArray[Any]
@@ -502,7 +503,11 @@ class Rehearsed:
 
 
 def rehearse(
-    model: LocalModel, releases: Releases, all_columns: Sequence[Columns], seed: int
+    model: LocalModel,
+    releases: Releases,
+    all_columns: Sequence[Columns],
+    seed: int,
+    progress: Progress | None = None,
 ) -> Rehearsed:
     """Simulate reports of as many people as reported, but at most 200 000, and fit a model to them.
 
@@ -511,6 +516,7 @@ def rehearse(
         releases: Releases, of which only the randomizers and the numbers of reports are used.
         all_columns: Columns and pairs whose errors are computed, in the codes of the schema.
         seed: Seed of draws and fits; not of the reports' noise.
+        progress: Callback after each fit of classes.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []
@@ -519,7 +525,7 @@ def rehearse(
         names = list(part.randomizer.schema.table_columns)
         parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
-    refitted = fit_again(model, simulated, seed)
+    refitted = fit_again(model, simulated, seed, progress)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:

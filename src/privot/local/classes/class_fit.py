@@ -73,7 +73,7 @@ from privot.local.classes.marginals import (
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.training import FitMonitor
+from privot.training import FitMonitor, Progress
 
 _RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 30  # settings of the fits that relevance is estimated by
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # each fold holds out one in ten people
@@ -246,12 +246,14 @@ def fit_classes(
     return LocalModel.of(releases, sampler, made_with)
 
 
-def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
+def fit_again(
+    model: LocalModel, releases: Releases, seed: int, progress: Progress | None = None
+) -> LocalModel:
     """Fit latent classes to other reports, with the settings that were chosen for `model`."""
     trials = [Trial(**trial) for trial in model.made_with["averaged"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of `model` has issued the same warnings
-        return fit_classes(releases, seed, trials=trials)
+        return fit_classes(releases, seed, FitMonitor(progress=progress), trials)
 
 
 def warn_of_heavy_atoms(model: LocalModel) -> None:
