@@ -224,7 +224,7 @@ def fit_classes(
     if trials is None:
         fits = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
     else:
-        fits = dict.fromkeys(trials, ())
+        fits = {trial: [] for trial in trials}
     dependence = describe_dependence([*fits])
     mixture = fit_ensemble(tables, marginals, priors, fits, seed, monitor)
     if split:
