@@ -27,7 +27,7 @@ kind = "boolean"
 
 @pytest.fixture(autouse=True)
 def _held_out_reports_choose_four_classes(monkeypatch):
-    monkeypatch.setattr(class_fit, "choose_trials", lambda *_: [FOUR])
+    monkeypatch.setattr(class_fit, "choose_trials", lambda *_: {FOUR: []})
 
 
 def fitted(bins, spikes=""):

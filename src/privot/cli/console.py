@@ -317,6 +317,7 @@ def fail_by_verdict(findings: Sequence[Finding], fail_on: str | None) -> None:
 _STEPS_UNTIL_ESTIMATE = 20  # steps after which the duration of a fit is estimated
 _STEPS_PER_UPDATE = 20  # steps of a fit between two updates of its bar
 _MIN_SECONDS = 2.0  # shorter durations are not printed
+_SECONDS_PER_LINE = 5.0  # between lines with the time left
 
 
 @contextmanager
@@ -383,17 +384,20 @@ def counted(pieces: Iterable[pa.Table], expected: int, progress: RowProgress) ->
 
 @contextmanager
 def step_bar(phase: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar of long steps; without a terminal, print one line after two seconds."""
+    """Show a progress bar of long steps; without a terminal, print lines with the time left."""
     with _bar(f"   {phase}", "{task.completed:.0f} of {task.total:.0f}  ") as bar:
         task = None if bar is None else bar.add_task(phase, total=1, rate="")
-        line = Timer(_MIN_SECONDS, note, [f"   {phase} …"])
+        pace, line = _Pace("steps"), Timer(_MIN_SECONDS, note, [f"   {phase} …"])
         line.daemon = True
         if bar is None:
             line.start()
 
         def advance(done: int, total: int) -> None:
+            pace.rate(done)
             if bar is not None and task is not None:
                 bar.update(task, completed=done, total=total)
+            elif 0 < done < total and pace.passed(_SECONDS_PER_LINE):
+                note(f"   {phase}: about {_duration(pace.left(done, total))} left")
 
         try:
             yield advance

@@ -240,8 +240,11 @@ def fit(
     )
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
-    if with_check and model.made_with["estimator"] == "latent_classes":
-        _check(model, reports, output, settings.seed, target)
+    if model.made_with["estimator"] == "latent_classes":
+        if with_check:
+            _check(model, reports, output, settings.seed, target)
+        else:
+            console.note(f"not checked: privot check {output} {release[-1]} grades it later")
     if isinstance(reports[-1], privot.Release) and model.schema.images:
         from privot.report import write_image_fit_report
 

@@ -22,7 +22,7 @@ References:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, Self
 
@@ -259,7 +259,11 @@ def check(
     advance(0, total)
     comparison = _ReportComparison.of(model, releases, seed)
     real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
-    rehearsed = rehearse(model, releases, all_columns, seed)
+
+    def rehearsal_step(step: int, steps: int, loss: float) -> None:
+        advance(len(all_columns) * step // (steps + 1), total)
+
+    rehearsed = rehearse(model, releases, all_columns, seed, rehearsal_step)
     column_checks, pair_checks, target_check = [], [], None
     fits = rehearsed.fits(real_residuals, held_out=held_out)
     for done, (columns, fit) in enumerate(fits, start=len(all_columns)):
@@ -310,6 +314,7 @@ class _ReportComparison:
     model: LocalModel
     reports: CodeReports
     samples: dict[int, number_checks.NumberSample]  # numbers sampled from the model, by question
+    standards: dict[int, tuple[number_checks.ByQuestion, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -354,7 +359,9 @@ class _ReportComparison:
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
-            correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
+            correlation = number_checks.check_correlation(
+                self.reports, ordered, self.samples, self.standards
+            )
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)

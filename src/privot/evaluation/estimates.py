@@ -82,7 +82,10 @@ from privot.randomizer.reports.counts import Counted
 from privot.schema.columns.alphabet import Alphabet
 from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
+from privot.training import Progress
 
+# Functions of the cells (K, G); or (K,) the group 0 … G−1 of each cell, for the indicators of groups.
+Functions = NDArray[Any]
 Questions = tuple[int, ...]  # numbers of questions about different columns
 Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 _CHUNK = 2**22  # values of h that are computed at once
@@ -120,12 +123,18 @@ class SetSource:
         cells = self.sets.shape[1]
         return (p * (1 - p) + (cells - 1) * q * (1 - q)) / (cells * (p - q) ** 2)
 
-    def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
+    def unbiased(self, g: Functions, rows: slice) -> Array:
+        """Return h (n, G) of the distinct reports `rows`."""
         p, q = self.probabilities
-        product = self.sets[rows] @ g
-        sums: Array = product.toarray() if scipy.sparse.issparse(product) else product
-        return (sums - q * np.asarray(g.sum(axis=0))) / (p - q)
+        whole = rows.start == 0 and rows.stop >= len(self.counts)
+        sets = self.sets if whole else self.sets[rows]  # slicing copies
+        if g.ndim == 2:
+            return np.asarray((sets @ g - q * g.sum(axis=0)) / (p - q))
+        # The indicators of a group sum to the numbers of its cells in the sets.
+        totals, (n, _) = np.bincount(g), sets.shape
+        places = np.repeat(np.arange(n), np.diff(sets.indptr)) * totals.size + g[sets.indices]
+        sums = np.bincount(places, minlength=n * totals.size).reshape(n, -1)
+        return (sums - q * totals) / (p - q)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +148,15 @@ class ProductSource:
     answers: NDArray[np.int64]  # (n, questions) rows of each question's indicators
     cell_variance: float  # see `SetSource`
 
-    def unbiased(self, g: Any, rows: slice) -> Array:
-        """Return h (n, G) of the distinct reports `rows`, for functions g (K, G) of the cells."""
+    def unbiased(self, g: Functions, rows: slice) -> Array:
+        """Return h (n, G) of the distinct reports `rows`."""
         cells = self.indicators[0][self.answers[rows, 0]]
         if len(self.questions) == 2:
             second = self.indicators[1][self.answers[rows, 1]]
             cells = np.einsum("na,nb->nab", cells, second)
-        out: Array = cells.reshape(len(cells), -1) @ g
-        return out
+        one_hot = (np.ones(g.size), g.ravel(), np.arange(g.size + 1))
+        functions: Any = g if g.ndim == 2 else scipy.sparse.csr_array(one_hot)
+        return np.asarray(cells.reshape(len(cells), -1) @ functions)
 
 
 Source = SetSource | ProductSource
@@ -328,10 +338,8 @@ def estimate(
     parts, weights = [], []
     for source in reports.answering(questions):
         cells = cells_of(source, questions)
-        # (source's cells, cells): 1 where a cell of the source belongs to a cell of the questions.
-        belongs = scipy.sparse.csr_array((np.ones(cells.size), (np.arange(cells.size), cells)))
-        parts.append(estimate_from(source, belongs if g is None else belongs @ g, full))
-        weights.append(source_weight(source, belongs.shape[1]))
+        parts.append(estimate_from(source, cells if g is None else g[cells], full))
+        weights.append(source_weight(source, int(cells.max()) + 1))
     return Estimate.weighted(weights, parts)
 
 
@@ -366,9 +374,10 @@ def cells_of(source: Source, questions: Questions) -> NDArray[np.int64]:
     return np.ravel_multi_index(tuple(codes[chosen]), [source.shape[i] for i in chosen])
 
 
-def estimate_from(source: Source, g: Any, full: bool) -> Estimate:
-    """Estimate means of functions g (K, G) of a source's cells from this source alone."""
-    people, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], g.shape[1]))
+def estimate_from(source: Source, g: Functions, full: bool) -> Estimate:
+    """Estimate means of functions of a source's cells from this source alone."""
+    size = g.shape[1] if g.ndim == 2 else int(g.max()) + 1
+    people, step = source.counts.sum(), max(1, _CHUNK // max(source.shape[0], size))
     sums: Any = 0.0
     squares: Any = 0.0  # sum of products h hᵀ, or of squares of h
     for start in range(0, len(source.counts), step):
@@ -403,7 +412,8 @@ class Residual:
         freedom = self.trace2**3 / self.trace3**2
         # Q has mean 0 and variance 2 tr S²; a chi-square has the mean ν and the variance 2ν.
         standardized = self.excess / (2 * self.trace2) ** 0.5
-        return float(scipy.stats.chi2.sf(freedom + standardized * (2 * freedom) ** 0.5, freedom))
+        square = freedom + standardized * (2 * freedom) ** 0.5
+        return float(scipy.special.chdtrc(freedom, max(square, 0.0)))
 
     @classmethod
     def of(cls, by_reports: Estimate, shares: Array) -> Self:
@@ -493,7 +503,11 @@ class Rehearsed:
 
 
 def rehearse(
-    model: LocalModel, releases: Releases, all_columns: Sequence[Columns], seed: int
+    model: LocalModel,
+    releases: Releases,
+    all_columns: Sequence[Columns],
+    seed: int,
+    progress: Progress | None = None,
 ) -> Rehearsed:
     """Simulate reports of as many people as reported, but at most 200 000, and fit a model to them.
 
@@ -502,6 +516,7 @@ def rehearse(
         releases: Releases, of which only the randomizers and the numbers of reports are used.
         all_columns: Columns and pairs whose errors are computed, in the codes of the schema.
         seed: Seed of draws and fits; not of the reports' noise.
+        progress: Callback after each fit of classes.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []
@@ -510,7 +525,7 @@ def rehearse(
         names = list(part.randomizer.schema.table_columns)
         parts.append(part.randomizer.privatize(people.select(names)))
     simulated = Releases(tuple(parts))
-    refitted = fit_again(model, simulated, seed)
+    refitted = fit_again(model, simulated, seed, progress)
     learned, true = sampler_of(refitted).classes, sampler_of(model).classes
     errors, squares = {}, {}
     for columns in all_columns:

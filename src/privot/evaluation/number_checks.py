@@ -217,11 +217,15 @@ def _first_reach(thresholds: Array, curve: Array, level: float, jumps: NDArray[n
 
 
 def check_correlation(
-    reports: CodeReports, pairs: Sequence[Questions], samples: ByQuestion
+    reports: CodeReports,
+    pairs: Sequence[Questions],
+    samples: ByQuestion,
+    standards: dict[int, tuple[ByQuestion, float]] | None = None,
 ) -> ValueCheck | None:
     """Estimate Pearson's correlation of two columns; None if one is constant.
 
     Means and variances are estimated from all reports about a column, products from those about a pair.
+    Standardized columns are stored in `standards` for other pairs.
     """
     first_values, second_values = (samples[question].values for question in pairs[0])
     present = ~np.isnan(first_values) & ~np.isnan(second_values)
@@ -229,8 +233,12 @@ def check_correlation(
     if present.sum() < 2 or not (np.ptp(known[0]) > 0 and np.ptp(known[1]) > 0):
         return None
     model = float(np.corrcoef(*known)[0, 1])
-    first, first_error = _standardized(reports, {q: samples[q] for q, _ in pairs})
-    second, second_error = _standardized(reports, {q: samples[q] for _, q in pairs})
+    standards = {} if standards is None else standards
+    columns = reports.columns(pairs[0])
+    for column in set(columns) - set(standards):
+        own = {q: samples[q] for (q,) in reports.about(column) if q in samples}
+        standards[column] = _standardized(reports, own)
+    (first, first_error), (second, second_error) = (standards[column] for column in columns)
     estimates = []
     for pair in pairs:
         x, y = first[pair[0]], second[pair[1]]

@@ -36,8 +36,9 @@ be unstable for little information. A prior of α people among $n_c$ in a class 
 $s = α / (α + n_c)$, so the strength is $n_c\, s/(1−s)$, clipped to between one and a thousand people.
 
 **Ensemble** (`fit_ensemble`). Every retained setting is fitted to all reports from several starts,
-and the distributions are averaged. Log-likelihood is concave in the distribution, so the average is at
-least as good as its members are on average. Differences between local maxima are mostly noise.
+and the distributions are averaged. All starts but one are the fits of folds, which need only a few more
+passes (a fit by given settings has none). Log-likelihood is concave in the distribution, so the average
+is at least as good as its members are on average. Differences between local maxima are mostly noise.
 
 **Raking** (`marginals`). A mixture of split reports is raked to the columns' marginals, which are
 unbiased. A mixture of joint reports is raked towards shrunk marginals, because marginals estimated under
@@ -52,7 +53,7 @@ References:
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -72,9 +73,9 @@ from privot.local.classes.marginals import (
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases
-from privot.training import FitMonitor
+from privot.training import FitMonitor, Progress
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 60  # settings of the fits that relevance is estimated by
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 30  # settings of the fits that relevance is estimated by
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # each fold holds out one in ten people
 _MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
@@ -101,7 +102,7 @@ class LatentClassSettings:
     strengths: tuple[float, ...] = (1.0, 0.3, 3.0, 10.0)
     starts: int = 3  # fits of each retained setting
     reach: float = 3.0  # standard errors by which a retained setting may be below the best
-    max_passes: int = 150  # most passes; the best number up to it is chosen
+    max_passes: int = 80  # most passes; the best number up to it is chosen
     check_every: int = 5  # passes between evaluations on the held-out reports
     patience: int = 3  # evaluations without improvement after which a setting's fit ends
 
@@ -114,6 +115,8 @@ class LatentClassSettings:
                 f"reach is {self.reach!r}: give a number of standard errors, 0 or more"
             )
 
+
+State = tuple[Array, Array]  # probabilities (pieces, classes) and weights (classes,) of a fit
 
 SETTINGS = LatentClassSettings()
 # With curves, even a prior of one person smooths classes much, so the first strength is smaller.
@@ -219,9 +222,11 @@ def fit_classes(
     else:
         priors = [Prior(ones, SETTINGS), Prior(factors, RELEVANCE_SETTINGS)]
     if trials is None:
-        trials = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
-    dependence = describe_dependence(trials)
-    mixture = fit_ensemble(tables, marginals, priors, trials, seed, monitor)
+        fits = choose_trials(tables, marginals, priors, seed, monitor or FitMonitor())
+    else:
+        fits = {trial: [] for trial in trials}
+    dependence = describe_dependence([*fits])
+    mixture = fit_ensemble(tables, marginals, priors, fits, seed, monitor)
     if split:
         mixture = rake(mixture, np.split(marginals[:, 0], tables.offsets[1:-1]))
     elif not curved:
@@ -235,18 +240,20 @@ def fit_classes(
         "seed": seed,
         "classes": len(mixture.weights),
         "dependence": dependence,
-        "averaged": [*map(asdict, trials)],
+        "averaged": [*map(asdict, fits)],
         "num_reports": len(releases),
     }
     return LocalModel.of(releases, sampler, made_with)
 
 
-def fit_again(model: LocalModel, releases: Releases, seed: int) -> LocalModel:
+def fit_again(
+    model: LocalModel, releases: Releases, seed: int, progress: Progress | None = None
+) -> LocalModel:
     """Fit latent classes to other reports, with the settings that were chosen for `model`."""
     trials = [Trial(**trial) for trial in model.made_with["averaged"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of `model` has issued the same warnings
-        return fit_classes(releases, seed, trials=trials)
+        return fit_classes(releases, seed, FitMonitor(progress=progress), trials)
 
 
 def warn_of_heavy_atoms(model: LocalModel) -> None:
@@ -271,11 +278,14 @@ def warn_of_heavy_atoms(model: LocalModel) -> None:
 
 def choose_trials(
     tables: CountTables, marginals: Array, priors: Sequence[Prior], seed: int, monitor: FitMonitor
-) -> tuple[Trial, ...]:
-    """Choose the trials to average, best first; only `INDEPENDENCE` if none is clearly better."""
+) -> dict[Trial, list[State]]:
+    """Choose the trials to average, best first, with the fits of folds.
+
+    If none is clearly better, only `INDEPENDENCE` is returned.
+    """
     folds = _folds(tables, marginals, seed) if tables.has_pairs else []
     if not folds:
-        return (INDEPENDENCE,)
+        return {INDEPENDENCE: []}
     few_folds = folds[:_FEW_FOLDS]
     scout_search = _Search(few_folds, priors, 0, seed, monitor)
     scout = scout_search.cross_validate(_SCOUT_CLASSES, priors[0].settings.strengths[0]).trial
@@ -285,14 +295,15 @@ def choose_trials(
         near = _best(scores).trial.num_classes if scores and obvious else None
         scores += _Search(few_folds if obvious else folds, priors, prior, seed, monitor).run(near)
     if not scores:
-        return (INDEPENDENCE,)
+        return {INDEPENDENCE: []}
     best = _best(scores)
     min_gain = max(_SIGNIFICANT * best.trial.standard_error, _MIN_NATS / best.people.sum())
     if best.trial.gain <= min_gain:
-        return (INDEPENDENCE,)
+        return {INDEPENDENCE: []}
     reach = priors[0].settings.reach
-    retained = [score.trial for score in scores if _within(reach, score, best)]
-    return tuple(sorted(retained, key=lambda trial: -trial.gain))
+    retained = [score for score in scores if _within(reach, score, best)]
+    retained.sort(key=lambda score: -score.trial.gain)
+    return {score.trial: score.states for score in retained}
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +318,12 @@ class _Fold:
 
 @dataclass(frozen=True, eq=False)
 class _Score:
-    """Trial, and the gains of single reports, whose mean is the trial's gain."""
+    """Trial, its fits, and the gains of single reports, whose mean is the trial's gain."""
 
     trial: Trial
     gains: Array  # gain of every distinct held-out report of all folds (reports,)
     people: Array  # number of people who sent each report (reports,)
+    states: list[State]  # fit of each fold
 
 
 def _folds(tables: CountTables, start: Array, seed: int) -> list[_Fold]:
@@ -397,7 +409,7 @@ class _Search:
         ]
         best: _Score | None = None
 
-        def advance(fold: _Fold, state: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+        def advance(fold: _Fold, state: State) -> tuple[State, Array]:
             state = ascend(fold.training, fold.marginals * prior.factors, *state, strength, every)
             return state, expectation(fold.held_out, *state).log_likelihood - fold.baseline
 
@@ -408,7 +420,7 @@ class _Search:
             mean, error = _mean_and_error(gains, people)
             if best is None or mean > best.trial.gain:
                 trial = Trial(num_classes, strength, passes, mean, error, self.prior)
-                best = _Score(trial, gains, people)
+                best = _Score(trial, gains, people, states)
             elif passes - best.trial.passes >= prior.settings.patience * every:
                 break
             if self.monitor.over():
@@ -443,21 +455,26 @@ def fit_ensemble(
     tables: CountTables,
     marginals: Array,
     priors: Sequence[Prior],
-    trials: Sequence[Trial],
+    trials: Mapping[Trial, Sequence[State]],
     seed: int,
     monitor: FitMonitor | None,
 ) -> LatentClasses:
-    """Fit the setting of every trial to all reports from several starts, and average the mixtures."""
+    """Fit the setting of every trial to all reports from several starts, and average the mixtures.
 
-    def fit_start(trial: Trial, start: int) -> tuple[Array, Array]:
-        initial = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START + start)
+    The first start is random. The others are fits of folds, if `trials` has any, which continue for a
+    quarter of the passes.
+    """
+
+    def fit_start(trial: Trial, start: State, passes: int) -> State:
         prior = marginals * priors[trial.prior].factors
-        return ascend(tables, prior, *initial, trial.strength, trial.passes)
+        return ascend(tables, prior, *start, trial.strength, passes)
 
     starts = []
-    for trial in trials:
-        count = 1 if trial.num_classes == 1 else priors[trial.prior].settings.starts
-        starts += [(trial, start) for start in range(count)]
+    for trial, states in trials.items():
+        start = random_start(marginals, tables, trial.num_classes, seed, _FIRST_START)
+        starts.append((trial, start, trial.passes))
+        of_folds = states[: priors[trial.prior].settings.starts - 1]
+        starts += [(trial, state, max(1, trial.passes // 4)) for state in of_folds]
     if monitor and monitor.over():
         starts = starts[:1]
     models: list[LatentClasses] = []

@@ -227,9 +227,10 @@ class CountTables(NamedTuple):
     offsets: Ints  # (columns+1,) first piece of each column, numbered consecutively
     columns: Ints  # (pieces,) column of each piece
     queries: Queries  # probabilities of codes given pieces
-    factor_queries: Ints  # queries of each factor, factor after factor
-    factor_start: Ints  # (factors+1,) into factor_queries
+    widths: Ints  # (factors,) number of queries of each factor
     gains: Array  # (factors,) r − 1
+    cell_start: Ints  # (factors+1,) first cell of each factor; cells in no row are not numbered
+    cell_codes: NDArray[np.int32]  # (cells, largest width) codes of each cell, padded with 0
     row_start: Ints  # (rows+1,) into cells
     cells: NDArray[np.int32]  # cells with A > 0 in each row, row after row
     values: Array  # A at `cells`; empty if every entry is 1
@@ -245,28 +246,40 @@ class CountTables(NamedTuple):
     @property
     def has_pairs(self) -> bool:
         """True if a report is about several columns; otherwise only marginals are identified."""
-        widths = np.diff(self.factor_start)
-        return bool(self.multi_report.size or (widths[np.diff(self.single_start) > 0] > 1).any())
+        singles = np.diff(self.single_start) > 0
+        return bool(self.multi_report.size or (self.widths[singles] > 1).any())
 
     def with_counts(self, counts: Array) -> CountTables:
         """Return the same reports with other counts (reports,)."""
         return self._replace(counts=counts)
 
     def nonzero(self) -> CountTables:
-        """Return the reports whose count is not 0, in the same order."""
+        """Return the reports whose count is not 0, in the same order, with their rows and cells."""
         present = self.counts > 0
         new_number = np.cumsum(present) - 1
         single, multi = present[self.single_report], present[self.multi_report]
         single_factor = np.repeat(np.arange(self.gains.size), np.diff(self.single_start))
-        widths = np.diff(self.multi_start)
-        pairs = np.repeat(multi, widths)
+        runs = np.diff(self.multi_start)
+        pairs = np.repeat(multi, runs)
+        single_rows, multi_rows = self.single_rows[single], self.multi_rows[pairs]
+        lengths = np.diff(self.row_start)
+        rows, cells = np.zeros(lengths.size, bool), np.zeros(len(self.cell_codes), bool)
+        rows[single_rows] = rows[multi_rows] = True
+        entries = np.repeat(rows, lengths)
+        cells[self.cells[entries]] = True
+        new_row, new_cell = np.cumsum(rows) - 1, np.cumsum(cells, dtype=np.int32) - 1
         return self._replace(
+            cell_start=run_starts(cells)[self.cell_start],
+            cell_codes=self.cell_codes[cells],
+            row_start=run_starts(lengths[rows]),
+            cells=new_cell[self.cells[entries]],
+            values=self.values[entries] if self.values.size else self.values,
             single_start=run_starts(np.bincount(single_factor[single], minlength=self.gains.size)),
-            single_rows=self.single_rows[single],
+            single_rows=new_row[single_rows],
             single_report=new_number[self.single_report[single]],
-            multi_start=run_starts(widths[multi]),
+            multi_start=run_starts(runs[multi]),
             multi_factors=self.multi_factors[pairs],
-            multi_rows=self.multi_rows[pairs],
+            multi_rows=new_row[multi_rows],
             multi_report=new_number[self.multi_report[multi]],
             counts=self.counts[present],
         )
@@ -312,7 +325,7 @@ def count_tables(
         queries = [Query(column, np.eye(size)) for column, size in enumerate(sizes)]
     stacked = Queries.of(sizes, queries)
     factors, blocks = _merge_groups(groups, stacked.sizes, merge)
-    lengths, cells, values = _stack_rows(factors)
+    cell_start, cell_codes, lengths, cells, values = _stack_rows(factors, stacked.offsets)
     singles = [block for block in blocks if block.factors.size == 1]
     singles.sort(key=lambda block: int(block.factors[0]))
     multis = [block for block in blocks if block.factors.size > 1]
@@ -324,11 +337,10 @@ def count_tables(
         offsets=run_starts(np.array(sizes, np.int64)),
         columns=np.repeat(np.arange(len(sizes)), sizes),
         queries=stacked,
-        factor_queries=np.array(
-            [query for factor in factors for query in factor.queries], np.int64
-        ),
-        factor_start=run_starts(np.array([len(factor.queries) for factor in factors], np.int64)),
+        widths=np.array([len(factor.queries) for factor in factors], np.int64),
         gains=np.array([factor.ratio - 1.0 for factor in factors], np.float64),
+        cell_start=cell_start,
+        cell_codes=cell_codes,
         row_start=run_starts(lengths),
         cells=cells,
         values=values,
@@ -397,19 +409,33 @@ def _require_shape(factor: Factor, sizes: Ints) -> None:
         )
 
 
-def _stack_rows(factors: list[Factor]) -> tuple[Ints, NDArray[np.int32], Array]:
-    """Return the number of entries of every row, their cells, and their values; none if all are 1."""
-    lengths, cells, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], []
+def _stack_rows(
+    factors: list[Factor], offsets: Ints
+) -> tuple[Ints, NDArray[np.int32], Ints, NDArray[np.int32], Array]:
+    """Return `cell_start`, `cell_codes`, the lengths of rows, `cells` and `values` (see `CountTables`).
+
+    `offsets` has each query's first code.
+    """
+    widest, starts = max((len(factor.queries) for factor in factors), default=0), [0]
+    codes, lengths, cells, values = [np.zeros((0, widest), np.int32)], [], [], [np.zeros(0)]
     for factor in factors:
         matrix = scipy.sparse.csr_array(factor.likelihood)
         matrix.sum_duplicates()
-        lengths.append(np.diff(matrix.indptr).astype(np.int64))
-        cells.append(matrix.indices.astype(np.int32))
+        used, places = np.unique(matrix.indices, return_inverse=True)
+        of_queries = np.stack(np.unravel_index(used, factor.shape), 1) + offsets[[*factor.queries]]
+        codes.append(np.pad(of_queries, ((0, 0), (0, widest - len(factor.shape)))))
+        cells.append(places + starts[-1])
+        starts.append(starts[-1] + used.size)
+        lengths.append(np.diff(matrix.indptr))
         values.append(matrix.data)
-    flat = np.zeros(0)
-    if any((data != 1).any() for data in values):
-        flat = np.concatenate(values).astype(np.float64)
-    return np.concatenate(lengths), np.concatenate(cells), flat
+    data = np.concatenate(values).astype(np.float64)
+    return (
+        np.array(starts, np.int64),
+        np.concatenate(codes).astype(np.int32),
+        _concatenate(lengths),
+        _concatenate(cells).astype(np.int32),
+        data if (data != 1).any() else np.zeros(0),
+    )
 
 
 def _concatenate(parts: Sequence[Ints]) -> Ints:

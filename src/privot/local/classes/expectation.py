@@ -23,12 +23,13 @@ from those of pieces, and expected counts of codes are distributed over pieces (
 
 For reports with one factor, the probabilities of cells are first summed over classes, since the
 likelihood needs only these sums. So the cost of a report is the size of its set, and the cost of a cell
-is the number of classes. In the loops, z is a class, v a category of column j, t an entry of a row (a
-cell with A > 0), s the position of a factor in report i.
+is the number of classes. Only cells that some report supports are computed: of several columns together
+they are few. In the loops, z is a class, t an entry of a row (a cell with A > 0), s the position of a
+factor in report i.
 
 **Over-relaxed passes** (`ascend`; Salakhutdinov, Roweis, *Adaptive overrelaxed bound optimization
-methods*, 2003) lengthen the EM step on the logarithmic scale, so that a half to a third of the passes
-suffice. The next pass computes the objective; if it has fallen, the step is undone.
+methods*, 2003) lengthen the EM step on the logarithmic scale, so that a quarter of the passes suffices.
+The next pass computes the objective; if it has fallen, the step is undone.
 
 **Curvature** (`curvature`). With one class, and the other queries independent and known, a report's
 factor has the relative likelihood $L = 1 + g \sum_k b_k q_k$ in the probabilities q of the codes of one
@@ -44,18 +45,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privot.core.compiled import (
     compiled,
-    compiled_part,
     compiled_reordering,
     compiled_reordering_part,
 )
 from privot.local.classes.counts import Array, CountTables, Ints, Queries
 
 # Over-relaxation: powers of the ratio by which a plain pass changes a probability.
-_FIRST_POWER, _GROWTH, _MAX_POWER = 1.8, 1.15, 4.0
+_FIRST_POWER, _GROWTH, _MAX_POWER = 3.0, 1.4, 8.0
 _MAX_RATIO = 1e3  # largest factor by which an over-relaxed step raises a probability
 _FLOOR = 1e-300  # least probability whose logarithm is taken
 _UNIFORM_SHARE = 0.3  # share of the uniform distribution in the center of random starts
@@ -82,9 +81,10 @@ def expectation(tables: CountTables, probabilities: Array, weights: Array) -> Ex
         weights: π (classes,).
     """
     q = code_probabilities(tables.queries, probabilities)
-    log_likelihood = np.zeros(tables.counts.size)
-    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), log_likelihood)
+    likelihood = np.ones(tables.counts.size)
+    expected = Expectation(np.zeros_like(q), np.zeros_like(weights), likelihood)
     _add_single(tables, q, weights, expected)
+    np.log(likelihood, out=likelihood)  # NumPy's logarithm uses vector registers, Numba's does not
     if tables.multi_report.size:
         _add_multi(tables, q, weights, expected)
     return expected._replace(cells=piece_counts(tables.queries, expected.cells, q, probabilities))
@@ -129,162 +129,71 @@ def normalized(table: Array, tables: CountTables) -> Array:
 
 
 @compiled_reordering_part
-def _fill_products(out: Array, columns: Ints, sizes: Ints, offsets: Ints, p: Array) -> None:
-    """Fill `out` (cells, classes) with the columns' products of p, times row 0, cells in C order.
-
-    Rows are filled from the last to the first, since every row is computed from an earlier one.
-    """
-    rows = 1
-    for j in columns:
-        for row in range(rows - 1, -1, -1):
-            for v in range(sizes[j] - 1, -1, -1):
-                for z in range(p.shape[1]):
-                    out[row * sizes[j] + v, z] = out[row, z] * p[offsets[j] + v, z]
-        rows *= sizes[j]
+def _cell_products(tables: CountTables, first: int, end: int, q: Array) -> Array:
+    """Return the probabilities (cells, classes) of the cells of factors from `first` to before `end`."""
+    start = tables.cell_start[first]
+    table = np.ones((tables.cell_start[end] - start, q.shape[1]))
+    for factor in range(first, end):
+        for cell in range(tables.cell_start[factor], tables.cell_start[factor + 1]):
+            for place in range(tables.widths[factor]):
+                code = tables.cell_codes[cell, place]
+                for z in range(q.shape[1]):
+                    table[cell - start, z] *= q[code, z]
+    return table
 
 
 @compiled_reordering_part
-def _add_margins(out: Array, table: Array, columns: Ints, sizes: Ints, offsets: Ints) -> None:
-    """Add the one-way sums of `table` (cells, classes) to the categories of the columns in `out`."""
-    for row in range(table.shape[0]):
-        rest = row
-        for place in range(columns.size - 1, -1, -1):
-            j = columns[place]
-            category = offsets[j] + rest % sizes[j]
-            rest //= sizes[j]
-            for z in range(table.shape[1]):
-                out[category, z] += table[row, z]
+def _add_to_codes(out: Array, tables: CountTables, first: int, end: int, table: Array) -> None:
+    """Add the rows of `table`, as of `_cell_products`, to all codes of their cells in `out`."""
+    start = tables.cell_start[first]
+    for factor in range(first, end):
+        for cell in range(tables.cell_start[factor], tables.cell_start[factor + 1]):
+            for place in range(tables.widths[factor]):
+                code = tables.cell_codes[cell, place]
+                for z in range(table.shape[1]):
+                    out[code, z] += table[cell - start, z]
 
 
 @compiled_reordering
-def _add_single(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
-    """Add the expected counts of reports with one factor to `expected`."""
-    sizes, offsets = tables.queries.sizes, tables.queries.offsets
+def _add_single(tables: CountTables, q: Array, weights: Array, expected: Expectation) -> None:
+    """Add expected counts of reports with one factor to `expected`, and L in place of ln L."""
+    values, cells, starts = tables.values, tables.cells, tables.row_start
+    mixture = np.empty(len(tables.cell_codes))  # (r−1) times probabilities, summed over classes
+    cell_weights = np.zeros(mixture.size)  # sum of n (r−1) A/L
     for factor in range(tables.gains.size):
         if tables.single_start[factor] == tables.single_start[factor + 1]:
             continue
-        start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-        # The cells are products of the last column and a table of all columns before it.
-        front, last = tables.factor_queries[start : stop - 1], tables.factor_queries[stop - 1]
-        rows = 1
-        for j in front:
-            rows *= sizes[j]
-        table = np.empty((rows, weights.size))
-        for z in range(weights.size):  # assigning whole arrays would take two seconds to compile
-            table[0, z] = weights[z]
-        _fill_products(table, front, sizes, offsets, p)
-        tail = p[offsets[last] : offsets[last + 1]]
-        # Probabilities of cells, summed over classes.
-        mixture = np.zeros((rows, sizes[last]))
-        used = _used_cells(tables, factor, mixture.size)
-        for row in range(rows):
-            for v in range(sizes[last]):
-                if used[row * sizes[last] + v]:
-                    for z in range(weights.size):
-                        mixture[row, v] += table[row, z] * tail[v, z]
-        cell_weights = _cell_weights(tables, factor, mixture.ravel(), expected.log_likelihood)
-        # Expected counts of the last column; `sums` are those of the columns before it.
-        tail_cells = expected.cells[offsets[last] : offsets[last + 1]]
-        sums = np.zeros((rows, weights.size))
-        for row in range(rows):
-            for v in range(sizes[last]):
-                weight = cell_weights[row * sizes[last] + v]
-                if weight == 0.0:
-                    continue
-                for z in range(weights.size):
-                    part = weight * tail[v, z]
-                    sums[row, z] += part
-                    tail_cells[v, z] += part * table[row, z]
+        table = _cell_products(tables, factor, factor + 1, q)
+        first, gain = tables.cell_start[factor], tables.gains[factor]
+        for cell in range(len(table)):
+            total = 0.0
             for z in range(weights.size):
-                sums[row, z] *= table[row, z]
-                expected.classes[z] += sums[row, z]
-        _add_margins(expected.cells, sums, front, sizes, offsets)
-
-
-@compiled_part
-def _used_cells(tables: CountTables, factor: int, num_cells: int) -> NDArray[np.bool_]:
-    """Mark the cells in the sets of a factor's reports, or all cells if the sets are long in total."""
-    first, end = tables.single_start[factor], tables.single_start[factor + 1]
-    entries = 0
-    for i in range(first, end):
-        row = tables.single_rows[i]
-        entries += tables.row_start[row + 1] - tables.row_start[row]
-    used = np.full(num_cells, entries > 2 * num_cells)
-    if entries <= 2 * num_cells:
-        for i in range(first, end):
-            row = tables.single_rows[i]
-            for t in range(tables.row_start[row], tables.row_start[row + 1]):
-                used[tables.cells[t]] = True
-    return used
-
-
-@compiled_reordering_part
-def _cell_weights(tables: CountTables, factor: int, mixture: Array, logs: Array) -> Array:
-    """Set the log-likelihoods of a factor's reports; return the sum of n (r−1) A/L for each cell.
-
-    `mixture` has the probabilities of cells (cells,), summed over classes.
-    """
-    values, cells, gain = tables.values, tables.cells, tables.gains[factor]
-    cell_weights = np.zeros(mixture.size)
-    for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
-        report, row = tables.single_report[i], tables.single_rows[i]
-        start, stop = tables.row_start[row], tables.row_start[row + 1]
-        supported = 0.0  # mean of A over cells
-        if values.size:
-            for t in range(start, stop):
-                supported += values[t] * mixture[cells[t]]
-        else:
-            for t in range(start, stop):
-                supported += mixture[cells[t]]
-        likelihood = 1.0 + gain * supported
-        logs[report] = math.log(likelihood)
-        weight = tables.counts[report] * gain / likelihood
-        if weight == 0.0:
-            continue
-        if values.size:
-            for t in range(start, stop):
-                cell_weights[cells[t]] += weight * values[t]
-        else:
-            for t in range(start, stop):
-                cell_weights[cells[t]] += weight
-    return cell_weights
-
-
-@compiled_reordering_part
-def _cell_tables(tables: CountTables, p: Array) -> tuple[Array, Ints]:
-    """Return the probabilities of cells in classes (cells, classes), and every factor's first cell.
-
-    The cells are those of factors in reports with several factors; other factors have none.
-    """
-    num_factors, queries = tables.gains.size, tables.queries
-    used = np.zeros(num_factors, np.bool_)
-    used[tables.multi_factors] = True
-    first_cell = np.zeros(num_factors + 1, np.int64)
-    for factor in range(num_factors):
-        num_cells = 0
-        if used[factor]:
-            num_cells = 1
-            for t in range(tables.factor_start[factor], tables.factor_start[factor + 1]):
-                num_cells *= queries.sizes[tables.factor_queries[t]]
-        first_cell[factor + 1] = first_cell[factor] + num_cells
-    table = np.ones((first_cell[-1], p.shape[1]))
-    for factor in range(num_factors):
-        if used[factor]:
-            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = table[first_cell[factor] : first_cell[factor + 1]]
-            columns = tables.factor_queries[start:stop]
-            _fill_products(part, columns, queries.sizes, queries.offsets, p)
-    return table, first_cell
+                total += weights[z] * table[cell, z]
+            mixture[first + cell] = gain * total
+        for i in range(tables.single_start[factor], tables.single_start[factor + 1]):
+            report, row = tables.single_report[i], tables.single_rows[i]
+            likelihood = 1.0
+            for t in range(starts[row], starts[row + 1]):
+                likelihood += mixture[cells[t]] * (values[t] if values.size else 1.0)
+            expected.log_likelihood[report] = likelihood
+            weight = tables.counts[report] * gain / likelihood
+            for t in range(starts[row], starts[row + 1]):
+                cell_weights[cells[t]] += weight * (values[t] if values.size else 1.0)
+        for cell in range(len(table)):
+            for z in range(weights.size):
+                table[cell, z] *= cell_weights[first + cell] * weights[z]
+                expected.classes[z] += table[cell, z]
+        _add_to_codes(expected.cells, tables, factor, factor + 1, table)
 
 
 @compiled_reordering
-def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectation) -> None:
+def _add_multi(tables: CountTables, q: Array, weights: Array, expected: Expectation) -> None:
     """Add the expected counts of reports with several factors to `expected`."""
     num_classes = weights.size
-    table, first_cell = _cell_tables(tables, p)
+    low, high = tables.multi_factors.min(), tables.multi_factors.max() + 1
+    table, first_cell = _cell_products(tables, low, high, q), tables.cell_start[low]
     cell_weights = np.zeros_like(table)
     values, cells, row_start = tables.values, tables.cells, tables.row_start
-    sizes, offsets = tables.queries.sizes, tables.queries.offsets
     widest = 0
     for i in range(tables.multi_report.size):
         widest = max(widest, tables.multi_start[i + 1] - tables.multi_start[i])
@@ -303,7 +212,7 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    term[z] += weight * table[first_cell[factor] + cells[t], z]
+                    term[z] += weight * table[cells[t] - first_cell, z]
             for z in range(num_classes):
                 posterior[z] *= term[z]
             largest = posterior.max()
@@ -328,14 +237,9 @@ def _add_multi(tables: CountTables, p: Array, weights: Array, expected: Expectat
             for t in range(row_start[row], row_start[row + 1]):
                 weight = tables.gains[factor] * (values[t] if values.size else 1.0)
                 for z in range(num_classes):
-                    cell_weights[first_cell[factor] + cells[t], z] += weight * term[z]
+                    cell_weights[cells[t] - first_cell, z] += weight * term[z]
     cell_weights *= table
-    for factor in range(tables.gains.size):
-        if first_cell[factor] < first_cell[factor + 1]:
-            start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
-            part = cell_weights[first_cell[factor] : first_cell[factor + 1]]
-            columns = tables.factor_queries[start:stop]
-            _add_margins(expected.cells, part, columns, sizes, offsets)
+    _add_to_codes(expected.cells, tables, low, high, cell_weights)
 
 
 def random_start(
@@ -413,7 +317,8 @@ def curvature(tables: CountTables, q: Array) -> Curvature:
     factor_of_row, people_of_row = _answers(tables)
     largest_query = int(tables.queries.sizes.max(initial=1))
     total = Curvature(np.zeros(len(q)), np.zeros((len(q), largest_query)))
-    _add_curvature(tables, q, factor_of_row, people_of_row, total)
+    query_of_code = np.repeat(np.arange(tables.queries.sizes.size), tables.queries.sizes)
+    _add_curvature(tables, q, factor_of_row, people_of_row, query_of_code, total)
     return total
 
 
@@ -432,35 +337,37 @@ def _answers(tables: CountTables) -> tuple[Ints, Array]:
 
 @compiled
 def _add_curvature(
-    tables: CountTables, q: Array, factor_of_row: Ints, people_of_row: Array, total: Curvature
+    tables: CountTables,
+    q: Array,
+    factor_of_row: Ints,
+    people_of_row: Array,
+    query_of_code: Ints,
+    total: Curvature,
 ) -> None:
     """Add the slopes and the information of all answers to `total`."""
-    sizes, offsets, values = tables.queries.sizes, tables.queries.offsets, tables.values
+    offsets, values = tables.queries.offsets, tables.values
     slopes = np.zeros(q.size)  # g b of the current answer; set to 0 after it
-    codes = np.zeros(tables.factor_queries.size, np.int64)  # code of a cell in each of its queries
     for row in range(factor_of_row.size):
-        factor = factor_of_row[row]
-        if people_of_row[row] == 0.0:
+        factor, start, stop = factor_of_row[row], tables.row_start[row], tables.row_start[row + 1]
+        if people_of_row[row] == 0.0 or start == stop:
             continue
-        start, stop = tables.factor_start[factor], tables.factor_start[factor + 1]
+        width = tables.widths[factor]
         likelihood = 1.0
-        for t in range(tables.row_start[row], tables.row_start[row + 1]):
+        for t in range(start, stop):
             weight = tables.gains[factor] * (values[t] if values.size else 1.0)
-            rest, product = tables.cells[t], weight
-            for place in range(stop - 1, start - 1, -1):
-                query = tables.factor_queries[place]
-                codes[place] = offsets[query] + rest % sizes[query]
-                rest //= sizes[query]
+            codes, product = tables.cell_codes[tables.cells[t]], weight
+            for place in range(width):
                 product *= q[codes[place]]
             likelihood += product
-            for place in range(start, stop):
+            for place in range(width):
                 others = weight
-                for other in range(start, stop):
+                for other in range(width):
                     if other != place:
                         others *= q[codes[other]]
                 slopes[codes[place]] += others
-        for place in range(start, stop):
-            query = tables.factor_queries[place]
+        codes = tables.cell_codes[tables.cells[start]]
+        for place in range(width):
+            query = query_of_code[codes[place]]
             first, end = offsets[query], offsets[query + 1]
             for k in range(first, end):
                 if slopes[k] != 0.0:
