@@ -13,6 +13,7 @@ from privot.schema.domains import Array
 Scale = Literal["linear", "log"]
 
 DEFAULT_BINS = 10
+_BEYOND = 0.1  # share of the bins on either side of a typical range
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
 _TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of each outer bin; fewest bins that have them
@@ -30,12 +31,16 @@ def choose_edges(
     bins: int | None,
     scale: Scale = "linear",
     shift: float = 0.0,
+    typical: tuple[float, float] | None = None,
 ) -> tuple[float, ...]:
     """Return the increasing edges of equal bins from `low` to `high`, or to `high + 1` for integers.
 
     On a linear scale, bins of integers differ by at most one in size. On a log scale, bins are equal in
     ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
     is None, at most 16 integers have a bin each, other values ten bins.
+
+    If a **typical** range [a, b] is given, bins are equal within it, on the scale. Beyond either end lies
+    a tenth of the bins, equal in the logarithm of the distance from the range's other end.
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -44,6 +49,8 @@ def choose_edges(
         (0.0, 0.25, 0.5, 0.75, 1.0)
         >>> choose_edges(1, 999, True, 6, "log")
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
+        >>> choose_edges(0, 60, True, 10, typical=(3, 10))
+        (0.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 61.0)
 
     Raises:
         PrivotError: if there are more bins than integers, or than a column may have codes.
@@ -53,18 +60,29 @@ def choose_edges(
         bins = num_integers if integer and num_integers <= _EVERY_INTEGER else DEFAULT_BINS
     most = min(num_integers, MOST_CODES) if integer else MOST_CODES
     require_count("bins", bins, most, f"between {low:g} and {high:g}")
-    if scale == "log":
-        return _log_edges(low, high, integer, bins, shift)
+    if scale == "log" or typical:
+        return _uneven_edges(low, high, integer, bins, scale == "log", shift, typical)
     if integer:
         return tuple(float(int(low) + i * num_integers // bins) for i in range(bins + 1))
     return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
 
 
-def _log_edges(
-    low: float, high: float, integer: bool, bins: int, shift: float
+def _uneven_edges(
+    low: float,
+    high: float,
+    integer: bool,
+    bins: int,
+    log: bool,
+    shift: float,
+    typical: tuple[float, float] | None,
 ) -> tuple[float, ...]:
-    """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
-    edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    """Return edges on a log scale, or denser in a typical range; of integers, they are distinct."""
+    if typical is None:
+        edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    else:
+        ends = np.array([low, typical[0], typical[1] + integer, high + integer])
+        edges = _dense_within(*(np.log(ends + shift) if log else ends).tolist(), bins)
+        edges = np.exp(edges) - shift if log else edges
     edges[[0, -1]] = low, high + integer  # the bounds exactly, despite the rounding of powers
     if integer:
         place = np.arange(bins + 1)
@@ -72,6 +90,16 @@ def _log_edges(
         increasing = np.maximum.accumulate(np.rint(edges) - place) + place
         edges = np.minimum(increasing, high + 1 - place[::-1])
     return tuple(float(edge) for edge in edges)
+
+
+def _dense_within(low: float, first: float, last: float, high: float, bins: int) -> Array:
+    """Return edges (bins + 1,) from `low` to `high`, of which at least eight tenths lie in [first, last]."""
+    place, width = np.linspace(0, 1, bins + 1), last - first
+    begin, end = _BEYOND * (low < first), 1 - _BEYOND * (last < high)
+    edges = first + width * np.clip((place - begin) / (end - begin), 0, 1)
+    below, above = np.clip([begin - place, place - end], 0, None) / _BEYOND
+    edges -= width * np.expm1(below * math.log1p((first - low) / width))
+    return np.asarray(edges + width * np.expm1(above * math.log1p((high - last) / width)))
 
 
 def equal_mass(

@@ -33,6 +33,7 @@ class NumberColumn(PointColumn, CodedColumn):
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
     bins: object
+    typical: tuple[float | str, float | str] | None = None
 
     @property
     @abstractmethod
@@ -51,6 +52,9 @@ class NumberColumn(PointColumn, CodedColumn):
         num_integers = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
         if self.bins is not None or alphabet.num_bins == num_integers:
             return (alphabet,)
+        if self.typical is not None:  # `standard_codings` rounds the edges of integers
+            fine = self.equal_bins(num_fine_bins(True), rounded=False)
+            return standard_codings(alphabet, fine, True, zero=False)
         fine = self.equal_bins(int(min(num_integers, num_fine_bins(log))))
         return standard_codings(alphabet, fine, log, zero=self.step_seconds is None)
 
@@ -73,9 +77,41 @@ class NumberColumn(PointColumn, CodedColumn):
     def counted_in(self) -> object:
         """Unit of the column's numbers; columns of one unit have equal numbers for equal values."""
 
-    @abstractmethod
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """Return the edges of `bins` equal bins, or of a default number of them if None."""
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the column's numbers are integers: values, or counts of steps."""
+        return True
+
+    @property
+    def _log_shift(self) -> float:
+        """Number that is added to the column's numbers on a log scale."""
+        return 0.0
+
+    @cached_property
+    def _typical_ends(self) -> tuple[float, float] | None:
+        """Ends of the typical range, as the column's numbers."""
+        if self.typical is None:
+            return None
+        first, last = (self._number_of(end) for end in self.typical)
+        low, high = self.domain.lower[0], self.domain.upper[0]
+        if first is None or last is None or not low <= first < last <= high:
+            raise PrivotError(
+                f"typical {list(self.typical)} is no range within the bounds {list(self.bounds)}: give "
+                "the two ends between which most people are expected"
+            )
+        return first, last
+
+    def equal_bins(self, bins: int | None, rounded: bool = True) -> tuple[float, ...]:
+        """Return the edges of `bins` equal bins, or of a default number of them if None (`choose_edges`).
+
+        Edges of integers are integers, unless `rounded` is False, which needs a typical range.
+        """
+        (low,), (high,), typical = self.domain.lower, self.domain.upper, self._typical_ends
+        if typical and not rounded:
+            high, typical = high + self._is_whole, (typical[0], typical[1] + self._is_whole)
+        scale: Scale = "log" if self.on_log_scale else "linear"
+        whole = self._is_whole and rounded
+        return choose_edges(low, high, whole, bins, scale, self._log_shift, typical)
 
     @property
     def step_seconds(self) -> int | None:
@@ -236,6 +272,8 @@ class NumericColumn(NumberColumn):
         scale: `"linear"`, or `"log"` for values that span orders of magnitude: bins without declared
             edges are then equal in ln x.
         spikes: Values that many people share exactly, each with its own code.
+        typical: Range in which most people are expected, by public knowledge: bins without declared
+            edges are narrow within it, so that bounds may be wide. Values elsewhere are allowed.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
 
@@ -253,6 +291,7 @@ class NumericColumn(NumberColumn):
     bins: int | tuple[float, ...] | Literal["integers"] | None = None
     scale: Scale = "linear"
     spikes: tuple[float, ...] = ()
+    typical: Bounds | None = None
     measured_in: str | None = None
 
     holds_numbers: ClassVar[bool] = True
@@ -284,7 +323,6 @@ class NumericColumn(NumberColumn):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the column's numbers are integers: values, or counts of steps."""
         return self.integer or self.counted_in is not None
 
     @cached_property
@@ -300,9 +338,9 @@ class NumericColumn(NumberColumn):
         """Interval of the bounds, in steps if values are on a grid."""
         return Box((self._ends[0],), (self._ends[1],))
 
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        shift = self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
-        return choose_edges(*self._ends, self._is_whole, bins, self.scale, shift)
+    @property
+    def _log_shift(self) -> float:
+        return self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
 
     @cached_property
     def alphabet(self) -> Bins:
@@ -428,6 +466,7 @@ class DatetimeColumn(NumberColumn):
         bounds: First and last date or time, in UTC without an offset.
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: The number of equal bins, or the edges; ten bins by default.
+        typical: First and last date of a range in which most are expected, as for a `NumericColumn`.
         nullable: Whether a value may be missing.
 
     Examples:
@@ -440,6 +479,7 @@ class DatetimeColumn(NumberColumn):
     bounds: tuple[Moment, Moment]
     resolution: Literal["day", "hour", "minute", "second"] = "day"
     bins: int | tuple[Moment, ...] | None = None
+    typical: tuple[Moment, Moment] | None = None
 
     in_rules = "date"
 
@@ -450,10 +490,6 @@ class DatetimeColumn(NumberColumn):
     @property
     def counted_in(self) -> str:
         return self.resolution
-
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        (low,), (high,) = self.domain.lower, self.domain.upper
-        return choose_edges(low, high, True, bins)
 
     def number(self, moment: str) -> float:
         """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
