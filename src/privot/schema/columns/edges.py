@@ -13,6 +13,7 @@ from privot.schema.domains import Array
 Scale = Literal["linear", "log"]
 
 DEFAULT_BINS = 10
+_EVEN = 1e-6  # largest difference of a ratio from 1 at which bins are taken as equal
 _BEYOND = 0.1  # share of the bins on either side of a typical range
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
 _QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
@@ -31,7 +32,7 @@ def choose_edges(
     bins: int | None,
     scale: Scale = "linear",
     shift: float = 0.0,
-    typical: tuple[float, float] | None = None,
+    typical: tuple[float, ...] | None = None,
 ) -> tuple[float, ...]:
     """Return the increasing edges of equal bins from `low` to `high`, or to `high + 1` for integers.
 
@@ -39,8 +40,9 @@ def choose_edges(
     ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
     is None, at most 16 integers have a bin each, other values ten bins.
 
-    If a **typical** range [a, b] is given, bins are equal within it, on the scale. Beyond either end lies
-    a tenth of the bins, equal in the logarithm of the distance from the range's other end.
+    If **typical** numbers (a, b) or (a, m, b) are given, the bins of [a, b] are equal, or grow by a constant
+    ratio so that half of them lie below m, on the scale. Beyond a and beyond b lies a tenth of the bins each, equal in the
+    logarithm of the distance from the other end of [a, b].
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -49,7 +51,7 @@ def choose_edges(
         (0.0, 0.25, 0.5, 0.75, 1.0)
         >>> choose_edges(1, 999, True, 6, "log")
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
-        >>> choose_edges(0, 60, True, 10, typical=(3, 10))
+        >>> choose_edges(0, 60, True, 10, typical=(3, 6.5, 10))
         (0.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 61.0)
 
     Raises:
@@ -74,14 +76,14 @@ def _uneven_edges(
     bins: int,
     log: bool,
     shift: float,
-    typical: tuple[float, float] | None,
+    typical: tuple[float, ...] | None,
 ) -> tuple[float, ...]:
     """Return edges on a log scale, or denser in a typical range; of integers, they are distinct."""
     if typical is None:
         edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
     else:
-        ends = np.array([low, typical[0], typical[1] + integer, high + integer])
-        edges = _dense_within(*(np.log(ends + shift) if log else ends).tolist(), bins)
+        knots = np.array([low, *typical[:-1], typical[-1] + integer, high + integer])
+        edges = _dense_within(np.log(knots + shift) if log else knots, bins)
         edges = np.exp(edges) - shift if log else edges
     edges[[0, -1]] = low, high + integer  # the bounds exactly, despite the rounding of powers
     if integer:
@@ -92,13 +94,18 @@ def _uneven_edges(
     return tuple(float(edge) for edge in edges)
 
 
-def _dense_within(low: float, first: float, last: float, high: float, bins: int) -> Array:
-    """Return edges (bins + 1,) from `low` to `high`, of which at least eight tenths lie in [first, last]."""
+def _dense_within(knots: Array, bins: int) -> Array:
+    """Return edges (bins + 1,), at least 80 % of the bins in the typical range of (low, a[, m], b, high)."""
+    low, first, *middle, last, high = knots.tolist()
     place, width = np.linspace(0, 1, bins + 1), last - first
+    median = middle[0] if middle else (first + last) / 2
+    root = (last - median) / (median - first)
     begin, end = _BEYOND * (low < first), 1 - _BEYOND * (last < high)
-    edges = first + width * np.clip((place - begin) / (end - begin), 0, 1)
+    inside = np.clip((place - begin) / (end - begin), 0, 1)
+    # Widths grow by a factor of root² from the first to the last; the middle is at 1 / (1 + root).
+    inside = np.expm1(2 * math.log(root) * inside) / (root**2 - 1) if abs(root - 1) > _EVEN else inside
     below, above = np.clip([begin - place, place - end], 0, None) / _BEYOND
-    edges -= width * np.expm1(below * math.log1p((first - low) / width))
+    edges = first + width * (inside - np.expm1(below * math.log1p((first - low) / width)))
     return np.asarray(edges + width * np.expm1(above * math.log1p((high - last) / width)))
 
 

@@ -33,7 +33,7 @@ class NumberColumn(PointColumn, CodedColumn):
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
     bins: object
-    typical: tuple[float | str, float | str] | None = None
+    typical: tuple[float | str, ...] | None = None
 
     @property
     @abstractmethod
@@ -87,31 +87,24 @@ class NumberColumn(PointColumn, CodedColumn):
         """Number that is added to the column's numbers on a log scale."""
         return 0.0
 
-    @cached_property
-    def _typical_ends(self) -> tuple[float, float] | None:
-        """Ends of the typical range, as the column's numbers."""
-        if self.typical is None:
-            return None
-        first, last = (self._number_of(end) for end in self.typical)
-        low, high = self.domain.lower[0], self.domain.upper[0]
-        if first is None or last is None or not low <= first < last <= high:
-            raise PrivotError(
-                f"typical {list(self.typical)} is no range within the bounds {list(self.bounds)}: give "
-                "the two ends between which most people are expected"
-            )
-        return first, last
-
     def equal_bins(self, bins: int | None, rounded: bool = True) -> tuple[float, ...]:
         """Return the edges of `bins` equal bins, or of a default number of them if None (`choose_edges`).
 
-        Edges of integers are integers, unless `rounded` is False, which needs a typical range.
+        Edges of integers are integers, unless `rounded` is False, which needs typical numbers.
         """
-        (low,), (high,), typical = self.domain.lower, self.domain.upper, self._typical_ends
+        (low,), (high,), declared = self.domain.lower, self.domain.upper, self.typical or ()
+        typical = [n for value in declared if (n := self._number_of(value)) is not None]
+        inside = [number for number in sorted(set(typical)) if low <= number <= high]
+        if inside != typical or len(typical) < len(declared):
+            raise PrivotError(
+                f"typical {list(declared)} does not increase within the bounds {list(self.bounds)}: give "
+                "the two ends between which most people are expected, and their median if it is known"
+            )
         if typical and not rounded:
-            high, typical = high + self._is_whole, (typical[0], typical[1] + self._is_whole)
+            high, typical[-1] = high + self._is_whole, typical[-1] + self._is_whole
         scale: Scale = "log" if self.on_log_scale else "linear"
         whole = self._is_whole and rounded
-        return choose_edges(low, high, whole, bins, scale, self._log_shift, typical)
+        return choose_edges(low, high, whole, bins, scale, self._log_shift, tuple(typical) or None)
 
     @property
     def step_seconds(self) -> int | None:
@@ -272,8 +265,9 @@ class NumericColumn(NumberColumn):
         scale: `"linear"`, or `"log"` for values that span orders of magnitude: bins without declared
             edges are then equal in ln x.
         spikes: Values that many people share exactly, each with its own code.
-        typical: Range in which most people are expected, by public knowledge: bins without declared
-            edges are narrow within it, so that bounds may be wide. Values elsewhere are allowed.
+        typical: Ends of the range in which most people are expected, by public knowledge, or its low
+            end, median and high end: bins without declared edges are narrow within it, so that bounds may
+            be wide. Values elsewhere are allowed.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
 
@@ -291,7 +285,7 @@ class NumericColumn(NumberColumn):
     bins: int | tuple[float, ...] | Literal["integers"] | None = None
     scale: Scale = "linear"
     spikes: tuple[float, ...] = ()
-    typical: Bounds | None = None
+    typical: Bounds | tuple[float, float, float] | None = None
     measured_in: str | None = None
 
     holds_numbers: ClassVar[bool] = True
@@ -353,6 +347,8 @@ class NumericColumn(NumberColumn):
         edges = self._edges_of(bins) if isinstance(bins, tuple) else self.equal_bins(bins)
         if steps:
             spikes = tuple(steps.require_count(spike, "spike") for spike in spikes)
+        if self.typical and self._is_whole:
+            edges = tuple(without_empty(edges, spikes))
         return Bins(edges, spikes, self._is_whole, self.nullable)
 
     def _edges_of(self, bins: tuple[float, ...]) -> tuple[float, ...]:
@@ -466,7 +462,8 @@ class DatetimeColumn(NumberColumn):
         bounds: First and last date or time, in UTC without an offset.
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: The number of equal bins, or the edges; ten bins by default.
-        typical: First and last date of a range in which most are expected, as for a `NumericColumn`.
+        typical: First and last date of a range in which most are expected, and its median between them
+            if known, as for a `NumericColumn`.
         nullable: Whether a value may be missing.
 
     Examples:
@@ -479,7 +476,7 @@ class DatetimeColumn(NumberColumn):
     bounds: tuple[Moment, Moment]
     resolution: Literal["day", "hour", "minute", "second"] = "day"
     bins: int | tuple[Moment, ...] | None = None
-    typical: tuple[Moment, Moment] | None = None
+    typical: tuple[Moment, Moment] | tuple[Moment, Moment, Moment] | None = None
 
     in_rules = "date"
 
