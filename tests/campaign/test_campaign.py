@@ -18,8 +18,8 @@ from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
-from privot.randomizer.signing import require_signature
-from privot.schema.promise import Promise
+from privot.randomizer.integrity import require_signature
+from privot.schema.schema import Promise
 
 TABLE = Schema.from_toml("""
 [columns.age]

@@ -18,12 +18,23 @@ from numpy.random import Generator
 from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
+from privot.schema.columns.alphabet import (
+    Bins,
+    Codes,
+    Scale,
+    choose_edges,
+    num_fine_bins,
+    refine,
+    roundest,
+    standard_codings,
+    without_empty,
+)
 from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn, TableColumns
-from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundest, without_empty
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
+_SPIKE = 1 / 12  # share of a model's draws above which a number is a spike
+_TYPICAL = (0.05, 0.5, 0.95)  # levels of the quantiles that are typical numbers
 _FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
 
 
@@ -205,22 +216,28 @@ class NumberColumn(PointColumn, CodedColumn):
     def make_up_points(self, name: str, units: Array) -> TableColumns:
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """See `CodedColumn`; integers with at most `num_codes` values get a code each."""
-        bins, (numbers, _) = self.alphabet, self.read(name, drawn)
-        numbers = numbers[~np.isnan(numbers)]
-        num_integers = bins.edges[-1] - bins.edges[0] if bins.integer else math.inf
-        if not len(numbers) or bins.num_bins == num_integers <= num_codes:
-            return self
-        fields = self.model_dump()
-        if num_integers > num_codes:
-            return self.model_validate(fields | self._bins_of(numbers, num_codes))
-        no_spikes = {"spikes": ()} if "spikes" in fields else {}  # dates have no such field
-        return self.model_validate(fields | {"bins": int(num_integers)} | no_spikes)
+    def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
+        """See `CodedColumn`; a number in more than a twelfth of the records becomes a spike.
 
-    @abstractmethod
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        """Return fields that declare bins of equal mass for numbers drawn from a model."""
+        The typical numbers are the quantiles .05, .5 and .95 of the others, each moved by at most a share
+        of .01 to a number that is easy to read.
+
+        **Privacy review.** A function of a model's draws (post-processing of private reports), so as
+        private as the model. It must not be used on raw values: typical numbers would reveal them.
+        """
+        fields, numbers = self.model_dump(), self.read(name, drawn)[0]
+        distinct, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        spikes = distinct[counts > _SPIKE * counts.sum()] if "spikes" in fields else distinct[:0]
+        others = numbers[~np.isnan(numbers) & ~np.isin(numbers, spikes)]
+        if not len(others) or (self._is_whole and (np.diff(self.alphabet.edges) == 1).all()):
+            return self
+        around = [np.quantile(others, [level - 0.01, level + 0.01]) for level in _TYPICAL]
+        readable = np.array([self.round_between(*ends.tolist()) for ends in around])
+        typical = self.decode_numbers(name, readable.clip(self.domain.lower[0], self.domain.upper[0]))[name].unique().to_pylist()
+        fields |= {"bins": None, "typical": typical if len(typical) > 1 else None}
+        if len(spikes):
+            fields["spikes"] = {*self.decode_numbers(name, spikes)[name].to_pylist(), *fields["spikes"]}
+        return self.model_validate(fields)
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """Return raw values as codes (n,) of the alphabet; numbers beyond the bounds are clipped."""
@@ -384,21 +401,6 @@ class NumericColumn(NumberColumn):
             return None
         return self.counted_in.round_count(number) if self.counted_in else number
 
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        steps, (low, high) = self.counted_in, self.bounds
-        values = steps.value(numbers) if steps else numbers
-        inner, new_spikes = equal_mass(values, num_codes, self.integer, roundest)
-        spikes = sorted({*self.spikes, *new_spikes})
-        edges = self._edges_of((low, *inner, high))
-        if self._is_whole:
-            spike_numbers = [steps.round_count(spike) if steps else spike for spike in spikes]
-            retained = without_empty(edges, spike_numbers)[1:-1]
-        else:  # no edge at the upper bound: the last bin contains it
-            retained = [edge for edge in inner if edge < high]
-        # `inner` are values, `edges` the same edges as the column's numbers.
-        inner = [value for value, edge in zip(inner, edges[1:-1], strict=True) if edge in retained]
-        return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
-
     def round_between(self, low: float, high: float) -> float:
         """Return the number whose value has the fewest digits, or the step nearest to this value."""
         if (steps := self.counted_in) is None:
@@ -541,10 +543,6 @@ class DatetimeColumn(NumberColumn):
             return self.number(moment) if isinstance(moment, str) else None
         except PrivotError:
             return None
-
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        inner, _ = equal_mass(numbers, num_codes, True, self.round_between)
-        return {"bins": [self.bounds[0], *map(self.moment, inner), self.bounds[1]]}
 
     def round_between(self, low: float, high: float) -> float:
         """Return the first day of a year or of a month in the interval, or else the middle."""
