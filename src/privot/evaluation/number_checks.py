@@ -14,6 +14,16 @@ The **mean** of the numbers that are not missing is a ratio of two means; so are
 **correlation**, of standardized numbers. Variances follow by the delta method; that of R = P(x ≤ t) is
 the variance of the mean of 1[x ≤ t] − R 1[x is a number], over the squared share of numbers.
 
+**Within cells.** Reports do not show where people are within a cell. If half-way through a cell of share p
+any share of its people is equally likely, the model's distribution function errs there by p/4 on average;
+if any correlation within the cells of two columns is, their correlation errs by half of
+
+$$ w = \sum P(\text{cell}) \, s_x s_y / σ_x σ_y , $$
+
+with standard deviations s within the cell. Both are added, as squares, to the error of a rehearsal, which
+takes the model's shape within cells for the truth. Of several alphabets, w is the least, and p is the share
+of an atom (`privot.local.releases`).
+
 **Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
 under the model's distribution within bins and under an even one, δ standard errors apart. An interval
 that extends c standard errors beyond both values covers any value between them with probability 90 % if
@@ -25,6 +35,7 @@ References:
     Imbens, Manski, *Confidence intervals for partially identified parameters* (2004).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
@@ -57,10 +68,16 @@ _TINY = 1e-9  # least share or standard error to divide by, and tolerance of lev
 
 @dataclass(frozen=True)
 class NumberCheck:
-    """Check of a column's mean and of its quantiles at `LEVELS`, over numbers that are not missing."""
+    """Check of a column's mean and of its quantiles at `LEVELS`, over numbers that are not missing.
+
+    `ks` is the expected Kolmogorov–Smirnov distance between the model and the population, and `cell` the
+    largest share of people in an interval within which no report distinguishes numbers.
+    """
 
     mean: ValueCheck
     quantiles: tuple[ValueCheck, ...]
+    ks: float
+    cell: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +137,9 @@ class NumberSample:
 ByQuestion = Mapping[int, NumberSample]  # the same records of one column, coded for each question
 
 
-def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
+def check_number(
+    reports: CodeReports, samples: ByQuestion, rehearsed_ks: float, cell: float
+) -> NumberCheck:
     """Estimate a column's mean and quantiles, with the model's distribution within bins."""
     shapes = [samples]
     if len(samples) == 1:
@@ -129,7 +148,8 @@ def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
     model_mean = float(np.nanmean(next(iter(samples.values())).values))
     mean = ValueCheck(model_mean, Interval(means[0].estimate, low, high))
-    return NumberCheck(mean, tuple(_quantiles(reports, shapes)))
+    ks = math.hypot(rehearsed_ks, cell / 4)
+    return NumberCheck(mean, tuple(_quantiles(reports, shapes)), ks, cell)
 
 
 def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
@@ -242,6 +262,13 @@ def check_correlation(
     # A relative error of a variance changes a correlation by half of it.
     variance += value**2 / 4 * (first_error + second_error)
     return ValueCheck(model, Interval.of(value, variance, -1.0, 1.0))
+
+
+def spread_within(sample: NumberSample) -> Array:
+    """Return the standard deviation within each record's cell (n,), relative to that of all records."""
+    mean, square = sample.by_code(lambda v: np.stack([v, v * v], axis=1)).T
+    spread = np.sqrt(np.clip(square - mean**2, 0, None))[sample.codes]
+    return np.asarray(spread / (np.nanstd(sample.values) or 1.0))
 
 
 def _standardized(
