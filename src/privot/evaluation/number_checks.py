@@ -256,7 +256,7 @@ def check_correlation(
         x, y = first[pair[0]], second[pair[1]]
         both_numbers = np.outer(x.has_number, y.has_number)
         g = np.stack([_products(x, y, present).ravel(), both_numbers.ravel()], axis=1)
-        estimates.append(estimate(reports, pair, g, full=True))
+        estimates.append((estimate(reports, pair, g, full=True), g))
     products = pooled(estimates)
     value, variance = delta_method(_ratio, products.mean, products.spread)
     # A relative error of a variance changes a correlation by half of it.
@@ -313,10 +313,14 @@ def _products(x: NumberSample, y: NumberSample, present: NDArray[np.bool_]) -> A
     return np.where((count >= _MIN_RECORDS).reshape(shape), mean_product, product_of_means)
 
 
-def pooled(estimates: Sequence[Estimate]) -> Estimate:
-    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
-    weights = [1 / max(float(part.variance.mean()), 1e-30) for part in estimates]
-    return Estimate.weighted(weights, estimates)
+def pooled(estimates: Sequence[tuple[Estimate, Array]]) -> Estimate:
+    """Pool estimates of means of g (cells, G) in several alphabets, with weights people / Σ g².
+
+    The variance of the noise is proportional to Σ g². Estimated variances would be no weights: they are
+    small where few people of the tails were drawn, which would bias means of products towards 0.
+    """
+    weights = [part.people / max(float((g**2).sum()), _TINY) for part, g in estimates]
+    return Estimate.weighted(weights, [part for part, _ in estimates])
 
 
 def delta_method(
@@ -344,7 +348,7 @@ def _estimate_by_code(
     estimates = []
     for question, sample in samples.items():
         g = np.column_stack([by_code(sample), sample.has_number])
-        estimates.append(estimate(reports, (question,), g, full=full))
+        estimates.append((estimate(reports, (question,), g, full=full), g))
     return pooled(estimates)
 
 
