@@ -5,7 +5,7 @@ from bad_inputs.cases import cases
 CASES = cases(
     ("check nowhere release.parquet", "nowhere"),
     ("check people.csv release.parquet", "people.csv"),
-    ("check secret release.parquet", "was not learned from reports"),
+    ("check secret release.parquet", "is no model of one release of reports"),
     ("check model", "'release'"),
     ("check model nowhere.parquet", "nowhere.parquet"),
     ("check model people.csv", "people.csv"),

@@ -8,7 +8,7 @@ import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
-from privot import Randomizer
+from privot import Randomizer, load
 from privot.collector.waves import wave_metadata
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
 from privot.schema.schema import Promise
@@ -45,7 +45,9 @@ def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
     assert told["estimate"][0] < 0.3 < told["estimate"][3] + 0.1
     assert all(low <= high for low, high in zip(told["low"], told["high"], strict=True))
     code, out, err = run("sample model --time 2026-01-12 -n 50 -o drawn.csv --force")
-    assert (code, "50 synthetic records" in out) == (0, True), err
+    four = load(folder / "model").guarantee
+    assert (code, f"50 synthetic records, {four}" in out) == (0, True), err
+    assert four.epsilon == 4 * load(folder / "model").wave_guarantee.epsilon
     code, out, err = run("fit wave-4.parquet --onto model --times 2026-02-02 -o more --force")
     assert code == 0, err
     assert "5 waves, 2026-01-05 to 2026-02-02, 7,500 reports" in out
@@ -134,6 +136,12 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     days = [str(first + 10 * each) for each in range(5)]
     told = json.loads(run("waves show longer --column uses --value true --json")[1])
     assert told["times"] == days
+    # A window of one wave: everybody may be in all six, with or without --waves, and in every sample.
+    six = str(wave.randomizer.batch_guarantee(batches=6))
+    assert f"together {six}" in run("collect sealed -o all.parquet --force")[2]
+    code, out, err = run("fit sealed -o still --no-check --force")
+    assert (code, six in out) == (0, True), err
+    assert six in run("sample still -n 5 -o still.csv --force")[1]
     for arguments, words in {
         "fit sealed --onto longer -o other": "no wave after the model's last",
         "fit sealed --start 2026-01-05 -o other": "leave out --times, --start and --panel",

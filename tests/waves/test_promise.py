@@ -1,5 +1,6 @@
 """A panel's promise holds for all sequences of values, and no smaller one does."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from privot import PrivotError, Randomizer, Schema
 from privot.privacy import ApproximateDP, PureDP
+from privot.schema.schema import Promise
 from privot.waves import PanelGuarantee
 from privot.waves.panel import Panel
 from waves.enumeration import loss, product_law, sequences
@@ -77,3 +79,51 @@ def test_promises_come_back_from_plain_values():
 def test_a_curators_promise_is_no_panels():
     with pytest.raises(PrivotError, match="neighboring"):
         PanelGuarantee(PureDP(1.0, "replace_one"), 2)
+
+
+@pytest.fixture(scope="module")
+def shuffled():
+    """Randomizer of one bit, and how many ones a batch of such bits has, as a law."""
+    promise = Promise(1.0, "shuffled", delta=0.01, people=4)
+    randomizer = Randomizer.calibrate(SCHEMA.model_copy(update={"promise": promise}))
+    wrong = 1 / (math.exp(randomizer.guarantee.epsilon) + 1)
+
+    def ones(bits):
+        law = np.ones(1)
+        for bit in bits:
+            law = np.convolve(law, [wrong, 1 - wrong] if bit else [1 - wrong, wrong])
+        return law
+
+    return randomizer, ones
+
+
+def test_a_window_of_batches_is_bounded_given_those_before_and_all_by_themselves(shuffled):
+    """Sizes that follow earlier batches repeat them: two waves alone then show a third."""
+    randomizer, ones = shuffled
+    guarantee = randomizer.panel_guarantee(Panel("bits", 2, 0, 1, "seed", 4))
+    assert "in any 2 consecutive waves, given those before, " in str(guarantee)
+
+    def later_waves(bits, others, others_later):
+        """Law of size and ones of wave 2, whose size is 4 + the number of ones in wave 0."""
+        first, later = bits
+        laws = []
+        for more, chance in enumerate(ones([first, *others])):
+            laws.append(chance * ones([later, *others_later, *others_later[:1] * more]))
+        return laws
+
+    def excess(law, other, epsilon):
+        pairs = zip(law, other, strict=True)
+        return sum(np.maximum(p - math.exp(epsilon) * q, 0).sum() for p, q in pairs)
+
+    of_window, given, of_all = [], [], []
+    other_people = [(0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 1, 1)]
+    for others, others_later in itertools.product(other_people, repeat=2):
+        for x, y in itertools.product(itertools.product((0, 1), repeat=2), repeat=2):
+            law, other = (later_waves(z, others, list(others_later)) for z in (x, y))
+            of_window.append(excess(law, other, guarantee.report.epsilon))
+            of_all.append(excess(law, other, guarantee.in_all.epsilon))
+            for p, q in zip(law, other, strict=True):
+                given.append(excess([p / p.sum()], [q / q.sum()], guarantee.report.epsilon))
+    assert max(of_window) > 0.07
+    assert max(given) <= guarantee.report.delta
+    assert max(of_all) <= guarantee.in_all.delta

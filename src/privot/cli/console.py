@@ -178,7 +178,7 @@ def load_local(path: Path, remedy: str) -> LocalModel:
     from privot.local import LocalModel
 
     if not isinstance(model := privot.load(path), LocalModel):
-        raise PrivotError(f"{path} was not learned from reports: {remedy}")
+        raise PrivotError(f"{path} is no model of one release of reports: {remedy}")
     return model
 
 

@@ -90,6 +90,17 @@ def collect(
         guarantee = collection.randomizer.guarantee
     console.print_quarantined(collection)
     print(f"{output}: {collection.num_reports:,} reports, {guarantee}")
+    if (repeated := max(map(_reports_of_a_person, releases))) > 1:
+        together = collection.randomizer.batch_guarantee(batches=repeated)
+        console.note(f"its waves have up to {repeated} reports of one person, together {together}")
+
+
+def _reports_of_a_person(release: Path) -> int:
+    """Return the maximum number of a person's reports in a collector's release."""
+    from privot.collector.waves import sealed_waves
+
+    sealed = sealed_waves(release)
+    return 1 if sealed is None else sealed.reports_of_a_person
 
 
 def _counts_of(
@@ -231,6 +242,8 @@ def fit(
             raise
     if not is_first():
         return
+    if (repeated := max(map(_reports_of_a_person, release))) > 1:
+        model = model.with_reports_of_a_person(repeated)
     model.save(output)
     checkpoint.unlink(missing_ok=True)
     count = sum(map(len, reports))

@@ -308,9 +308,9 @@ def learn_waves(
     write_wave_report(output / "report.html", model)
     print(
         f"{output}: {len(model.times)} waves, {model.times[0]} to {model.times[-1]}, "
-        f"{sum(model.people):,} reports, {model.guarantee} for one wave"
+        f"{sum(model.people):,} reports, {model.wave_guarantee} for one wave"
     )
-    print(f"  all waves together: {model.guarantee_of_all}")
+    print(f"  all waves together: {model.guarantee}")
     print(f"{output / 'report.html'}: trends of all columns, and sudden changes")
 
 

@@ -65,6 +65,11 @@ class SealedWaves(NamedTuple):
     panel: Panel
     shards: dict[int, list[Path]]
 
+    @property
+    def reports_of_a_person(self) -> int:
+        """Maximum number of a person's reports in these waves."""
+        return self.panel.most_reports_in(self.shards)
+
 
 def sealed_waves(path: Path) -> SealedWaves | None:
     """Return the waves of a release's shards; None if it was sealed without a panel.

@@ -26,7 +26,7 @@ References:
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -147,11 +147,25 @@ class LocalModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of the release, by post-processing; the weakest one of several releases."""
+        """Guarantee of the release, by post-processing; the weakest one of several releases.
+
+        If a person has several reports, those of one randomizer compose, and those of several add up.
+        Shuffled batches then count as batches of their promise's people, because later sizes may depend
+        on earlier batches.
+        """
+        if (batches := self.made_with.get("reports_of_a_person", 1)) > 1:
+            if not self.earlier:
+                return self.randomizer.batch_guarantee(batches=batches)
+            each = (made_by.batch_guarantee() for made_by in (*self.earlier, self.randomizer))
+            return weakest(*each).times(batches)
         only_promise = {"reports": self.made_with.get("num_reports", 1)}
         promises = self.made_with.get("promises", [only_promise])
         pairs = zip((*self.earlier, self.randomizer), promises, strict=True)
         return weakest(*(made_by.batch_guarantee(promise["reports"]) for made_by, promise in pairs))
+
+    def with_reports_of_a_person(self, count: int) -> Self:
+        """Return the model of releases in which one person has up to `count` reports."""
+        return replace(self, made_with=self.made_with | {"reports_of_a_person": count})
 
     def summary(self) -> dict[str, object]:
         return super().summary() | {"estimator": self.made_with["estimator"]}

@@ -369,9 +369,9 @@ def write_wave_report(path: str | Path, model: WaveModel) -> None:
         "last": model.times[-1],
         "people": sum(model.people),
         "changes": changes,
-        "promise": model.guarantee.describe(),
-        "guarantee": str(model.guarantee),
-        "all": str(model.guarantee_of_all),
+        "promise": model.wave_guarantee.describe(),
+        "wave": str(model.wave_guarantee),
+        "all": str(model.guarantee),
         "unit": model.schema.unit,
     }
     panels.write_page(path, "waves.html", fields)

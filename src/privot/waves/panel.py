@@ -17,11 +17,13 @@ factor of at most e^ε, whatever was reported before; the factors multiply. ∎
 **Shuffled waves.** Let the reports of each wave be a batch of n or more accepted reports, shuffled
 honestly. Let one such batch be (ε₁, δ)-private and k of them (ε_k, δ)-private
 (`privot.privacy.shuffling` composes them numerically). Then, even if all other people's values are
-known, the batches of any w consecutive waves together are (ε₁, δ)-private, and the batches of all T
-waves are (ε_k, δ)-private with k = ⌈T/w⌉. Adjacency is `replace_one`, of the person's whole sequence.
+known, the batches of all T waves together are (ε_k, δ)-private with k = ⌈T/w⌉. Given the batches before
+them, those of any w consecutive waves are (ε₁, δ)-private. Adjacency is `replace_one`, of the person's
+whole sequence.
 
 *Proof.* As above, one of w consecutive batches contains a report of the person, and at most k of T do,
-whatever the values are. Other people's values and the number of reports may depend on earlier batches.
+whatever the values are. Other people's values and the number of reports may depend on earlier batches
+(so later batches may repeat what earlier ones showed: hence "given the batches before them").
 Given earlier batches, a batch is a function of x_t and fresh randomness, and its divergence between x_t
 and x′_t is at most that of a batch of n, since more reports only lower it. A batch without the person
 has the same distribution for both sequences. Adaptive composition of k dominated batches gives the
@@ -48,6 +50,8 @@ References:
 import hashlib
 import hmac
 import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -137,6 +141,10 @@ class Panel:
         """Return ⌈T/w⌉, the maximum number of a person's reports; None for a panel without end."""
         return None if self.waves is None else -(-self.waves // self.window)
 
+    def most_reports_in(self, waves: Iterable[int]) -> int:
+        """Return the maximum number of reports of a person in slot s = 0 … w − 1 in some waves."""
+        return max(Counter(wave % self.window for wave in waves).values())
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {"format": _FORMAT, **asdict(self)}
@@ -209,15 +217,21 @@ class PanelGuarantee:
     def __str__(self) -> str:
         in_all = self.in_all
         total = f"{in_all.losses_text()} over {self.waves}" if in_all else "without bound for ever"
+        given = ", given those before" if isinstance(self.report, DistributedDP) else ""
         return (
-            f"{self.report.losses_text()} in any {self.window} consecutive waves, {total}, "
+            f"{self.report.losses_text()} in any {self.window} consecutive waves{given}, {total}, "
             f"{self.report.neighboring}, per {self.report.unit}, for any values"
         )
 
     def describe(self) -> str:
         """Return the guarantee as plain sentences."""
         unit, in_all = self.report.unit, self.in_all
-        batch = " Each wave is a batch." if isinstance(self.report, DistributedDP) else ""
+        batch = ""
+        if isinstance(self.report, DistributedDP):
+            batch = (
+                " Each wave is a batch. What its batches add to those before them is stated: who "
+                "reports later, and what, may depend on earlier batches and so repeat them."
+            )
         total = "The waves have no end, and all of them together have no bound."
         if in_all:
             total = f"All {self.waves} waves together promise {in_all.losses_text()}."

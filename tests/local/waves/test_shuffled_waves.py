@@ -50,12 +50,12 @@ def test_a_share_that_drifts_is_found_within_its_band(fitted):
 
 def test_one_wave_has_the_guarantee_of_the_smallest_batch_and_all_their_composition(fitted):
     """Never that of all reports as one batch, nor of sizes that may depend on earlier waves."""
-    assert fitted.guarantee == RANDOMIZER.batch_guarantee(1600)
-    assert fitted.at(DAYS[0]).guarantee == fitted.guarantee
-    assert fitted.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 3)
+    assert fitted.wave_guarantee == RANDOMIZER.batch_guarantee(1600)
+    # The model of one day is learned from all waves, and may be published for all of them.
+    assert fitted.guarantee == fitted.at(DAYS[0]).guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 3)
     in_slots = replace(fitted, panel=PANEL)
-    assert in_slots.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 2)
-    assert replace(fitted, panel=replace(PANEL, window=3)).guarantee_of_all == fitted.guarantee
+    assert in_slots.guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 2)
+    assert replace(fitted, panel=replace(PANEL, window=3)).guarantee == fitted.wave_guarantee
 
 
 def test_waves_of_a_panel_are_counted_by_their_numbers():
@@ -63,30 +63,32 @@ def test_waves_of_a_panel_are_counted_by_their_numbers():
     panel = replace(PANEL, window=3)
     with few_settings():
         model = fit_waves(three_waves(), [1, 2, 5], panel=panel, seed=0)
-    assert model.guarantee_of_all.batches == 2
+    assert model.guarantee.batches == 2
 
 
 def test_the_model_is_saved_with_its_panel(fitted, tmp_path):
     held = replace(fitted, panel=PANEL)
     held.save(tmp_path / "model")
     read = privot.load(tmp_path / "model")
-    assert (read.panel, read.guarantee) == (PANEL, held.guarantee)
-    assert read.guarantee_of_all == held.guarantee_of_all
+    assert (read.panel, read.wave_guarantee) == (PANEL, held.wave_guarantee)
+    assert read.guarantee == held.guarantee
+    held.at(DAYS[1]).save(tmp_path / "day")
+    assert privot.load(tmp_path / "day").guarantee == held.guarantee
 
 
 def test_a_wave_is_added_and_counts_as_all_others(fitted):
     longer = replace(fitted, panel=PANEL).add(drawn(0.55, 1550, 7), "2026-01-26")
-    assert longer.guarantee == longer.at().guarantee == RANDOMIZER.batch_guarantee(1550)
-    assert longer.guarantee_of_all == RANDOMIZER.batch_guarantee(PEOPLE, 2)
+    assert longer.wave_guarantee == RANDOMIZER.batch_guarantee(1550)
+    assert longer.guarantee == longer.at().guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 2)
     assert abs(longer.trend("uses", True).estimate[-1] - 0.55) < 0.12
     other = shuffled(epsilon=0.8, people=1200)
     mixed = longer.add(drawn(0.6, 1300, 8, other), "2026-02-02")
     weakest = RANDOMIZER.batch_guarantee(1550).weaker(other.batch_guarantee(1300))
-    assert mixed.guarantee == mixed.at().guarantee == weakest
+    assert mixed.wave_guarantee == weakest
     # Of the promises' people, as for one randomizer: the sizes may depend on earlier waves.
     weakest = RANDOMIZER.batch_guarantee(PEOPLE).weaker(other.batch_guarantee(1200))
-    assert mixed.guarantee_of_all == weakest.times(3)
-    assert mixed.guarantee_of_all.epsilon > mixed.guarantee.times(3).epsilon
+    assert mixed.guarantee == mixed.at().guarantee == weakest.times(3)
+    assert mixed.guarantee.epsilon > mixed.wave_guarantee.times(3).epsilon
 
 
 def test_what_is_no_batch_is_refused_before_anything_is_fitted(fitted):
@@ -121,7 +123,7 @@ def test_times_are_of_waves_of_the_panel(fitted, times, panel, words):
         fit_waves(three_waves(), times, panel=panel)
     if times == DAYS:
         with pytest.raises(PrivotError, match=words):
-            _ = replace(fitted, panel=panel).guarantee_of_all
+            _ = replace(fitted, panel=panel).guarantee
 
 
 def test_local_waves_add_up():
@@ -129,6 +131,6 @@ def test_local_waves_add_up():
     given = [each.privatize(uses_only(0.4, 300, i)) for i, each in enumerate(randomizers)]
     with few_settings():
         model = fit_waves(given, seed=0)
-    assert model.guarantee == randomizers[0].guarantee
-    assert np.isclose(model.guarantee_of_all.epsilon, 6.0)
+    assert model.wave_guarantee == randomizers[0].guarantee
+    assert np.isclose(model.guarantee.epsilon, 6.0)
     assert len(model.base.earlier) == 1

@@ -66,7 +66,7 @@ def test_another_wave_is_added(fitted):
         longer.add(more, "2026-08-01")
     assert len(longer.times) == 7
     assert longer.people[-1] == 6000
-    assert longer.guarantee.epsilon == fitted.guarantee.epsilon
+    assert longer.wave_guarantee.epsilon == fitted.wave_guarantee.epsilon
     assert abs(longer.trend("uses", True).estimate[-1] - 0.75) < 0.09
     assert len(fitted.times) == 6
 

@@ -13,14 +13,14 @@ $$ \mathrm{Var}(a^⊤ θ) = \sum_k (B^⊤ a)_k^2\, \mathrm{Var}(u_k) . $$
 Means are over people whose number is not missing. The band includes the uncertainty about the shares and
 the drift, but not about the distribution within a bump.
 
-**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` holds for one
-wave, the weakest. Every wave of shuffled reports must be a batch that is opened once, which no file
-shows. Adjacency of `guarantee_of_all` (`privot.waves.panel`): one person's whole sequence of values.
+**Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is that of
+all waves together, because the model of any time is learned from all. Adjacency (`privot.waves.panel`):
+one person's whole sequence of values. Every wave of shuffled reports must be a batch that is opened
+once, which no file shows.
 """
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -205,24 +205,23 @@ class WaveModel(Model):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Guarantee of all waves together, to a person in any slot of the panel.
+
+        Without a panel, a person may report in every wave. The number of waves must be fixed before the
+        first is opened.
+        """
+        return self._of_all_waves.guarantee
+
+    @property
+    def wave_guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Weakest guarantee of one wave; a person who reports in several waves spends it in each."""
         return self.base.guarantee
 
     @property
-    def guarantee_of_all(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee of all waves together, to a person in any slot of the panel.
-
-        Without a panel, a person may report in every wave. Shuffled waves count as batches of their
-        promise's people, because later sizes may depend on earlier waves. Those of one randomizer
-        compose; other budgets add up. The number of waves must be fixed before the first is opened.
-        """
+    def _of_all_waves(self) -> LocalModel:
+        """The base, with the number of waves in which a person may report."""
         count = most_reports(self.drift.times, self.dated, self.panel)
-        if count == 1:
-            return self.guarantee
-        newest, earlier = self.base.randomizer, self.base.earlier
-        if not earlier:
-            return newest.batch_guarantee(batches=count)
-        return weakest(*(each.batch_guarantee() for each in (*earlier, newest))).times(count)
+        return self.base.with_reports_of_a_person(count)
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -244,7 +243,7 @@ class WaveModel(Model):
         Raises:
             PrivotError: for a time before the first wave or after the last.
         """
-        return replace(self.base, sampler=self.drift.at(self._number_of(time)))
+        return replace(self._of_all_waves, sampler=self.drift.at(self._number_of(time)))
 
     def _number_of(self, time: Time | None) -> float:
         """Convert a time within the waves to a number; None is the last wave's time."""
@@ -331,7 +330,9 @@ class WaveModel(Model):
         if (digest := _hash_of(wave)) in self.hashes:
             raise PrivotError(f"the release of time {time} is an earlier wave's: give each once")
         most_reports([*self.drift.times, number], dated, self.panel)  # refuses a time of no wave
-        weakest(self.guarantee, release.guarantee)  # refuses small batches, another trusted party
+        weakest(
+            self.wave_guarantee, release.guarantee
+        )  # refuses small batches, another trusted party
         randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
         counts = [*(promise["reports"] for promise in self.made_with["promises"]), len(release)]
         base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
@@ -383,7 +384,7 @@ def most_reports(times: Sequence[float] | Array, dated: bool, panel: Panel | Non
             f"times are not of different waves of panel {panel.name!r}: give each wave's number, or the "
             "day on which it begins, if all begin with days"
         )
-    return max(Counter(number % panel.window for number in numbers).values())
+    return panel.most_reports_in(numbers)
 
 
 def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
