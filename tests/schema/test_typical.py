@@ -3,11 +3,53 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from privot import Schema
+from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import choose_edges, roundest
 
 RNG = np.random.default_rng(0)
+
+
+@settings(max_examples=30)
+@given(
+    low=st.floats(-1e4, 1e4),
+    parts=st.tuples(*[st.floats(0.01, 1e4)] * 4),
+    bins=st.integers(1, 20),
+)
+def test_eight_tenths_of_the_bins_are_typical_and_half_of_them_below_the_median(low, parts, bins):
+    first, median, last, high = low + np.cumsum(parts)
+    for typical in ((first, median, last), (first, last)):
+        edges = np.array(choose_edges(low, high, False, 10 * bins, typical=typical))
+        assert (edges[0], edges[-1]) == (low, high)
+        assert (np.diff(edges) > 0).all()
+        middle = np.mean(typical) if len(typical) == 2 else median
+        assert edges[[bins, 5 * bins, 9 * bins]] == pytest.approx([first, middle, last], rel=1e-6)
+    assert np.diff(edges)[bins : 9 * bins] == pytest.approx((last - first) / (8 * bins), rel=1e-3)
+
+
+def test_bounds_far_beyond_what_is_typical_leave_its_bins_alone():
+    codings = [
+        Schema.from_dict({"columns": {"a": declared | {"bounds": [0, high]}}}).coded["a"].codings
+        for high in (20, 60, 6000)
+        for declared in [{"kind": "numeric", "typical": [4, 11]}]
+    ]
+    for bins in zip(*codings, strict=True):
+        inside = [[edge for edge in coding.edges if 4 <= edge <= 11] for coding in bins]
+        assert inside[0] == inside[1] == inside[2]
+        assert len(inside[0]) >= 8
+
+
+@pytest.mark.parametrize("typical", [[4, 70], [-1, 9], [9, 4], [4, 4], [4, 12, 9]])
+def test_what_is_typical_increases_within_the_bounds(typical):
+    with pytest.raises(
+        PrivotError, match="typical of column 'a'|does not increase within the bounds"
+    ):
+        Schema.from_dict(
+            {"columns": {"a": {"kind": "numeric", "bounds": [0, 60], "typical": typical}}}
+        )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +117,9 @@ def test_a_mass_at_a_bound_or_beside_a_spike_leaves_no_bin_empty(more, at_low, s
     values = np.where(place < at_low, 0.0, np.where(place > 0.98, 100.0, np.floor(100 * place)))
     refined = column.refined("a", pa.table({"a": values}))
     low, median, high = refined.typical
-    assert low <= 36 and 45 < median < 80 and 93 <= high < 100
+    assert low <= 36
+    assert 45 < median < 80
+    assert 93 <= high < 100
     assert {*spikes} <= {*refined.spikes} <= {*spikes, 0.0}
     for bins in refined.codings:
         assert 8 <= bins.num_bins <= 12

@@ -194,10 +194,14 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
 def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> Finding:
     scores = [(name, Score(number.ks, 0.0)) for name, number in numbers]
     found = verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS", percent)
-    coarse = [f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > 4 * verdicts.NUMBER[0]]
+    coarse = [
+        f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > 4 * verdicts.NUMBER[0]
+    ]
     if not coarse:
         return found
-    words = f"; one cell holds {verdicts.join_names(coarse)}: declare typical numbers for later reports"
+    words = (
+        f"; one cell holds {verdicts.join_names(coarse)}: declare typical numbers for later reports"
+    )
     return replace(found, words=found.words + words)
 
 
@@ -406,7 +410,11 @@ class _ReportComparison:
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
             correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
             if correlation is not None and gap is not None:
-                model, low, high = correlation.model, correlation.reports.low, correlation.reports.high
+                model, low, high = (
+                    correlation.model,
+                    correlation.reports.low,
+                    correlation.reports.high,
+                )
                 within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)
                 error = math.hypot(max(gap, low - model, model - high), within / 2)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms

@@ -14,15 +14,16 @@ The **mean** of the numbers that are not missing is a ratio of two means; so are
 **correlation**, of standardized numbers. Variances follow by the delta method; that of R = P(x ≤ t) is
 the variance of the mean of 1[x ≤ t] − R 1[x is a number], over the squared share of numbers.
 
-**Within cells.** Reports do not show where people are within a cell. If half-way through a cell of share p
-any share of its people is equally likely, the model's distribution function errs there by p/4 on average;
-if any correlation within the cells of two columns is, their correlation errs by half of
+**Within cells.** Reports do not show where people are within a cell. If any share of a cell's people
+may be in its lower half, the model's distribution function errs there by p/4 on average, where p is the
+cell's share. If they may have any correlation within cells of two columns, the columns' correlation errs
+by half of
 
-$$ w = \sum P(\text{cell}) \, s_x s_y / σ_x σ_y , $$
+$$ w = \sum P(\text{cell}) \, s_x s_y / σ_x σ_y $$
 
-with standard deviations s within the cell. Both are added, as squares, to the error of a rehearsal, which
-takes the model's shape within cells for the truth. Of several alphabets, w is the least, and p is the share
-of an atom (`privot.local.releases`).
+on average, with standard deviations s within the cell. The squares of both are added to those of a
+rehearsal's errors, since a rehearsal takes the model's shape within cells for the truth. The cell of p
+is the heaviest atom (`privot.local.releases`), and w is the least of all alphabets.
 
 **Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
 under the model's distribution within bins and under an even one, δ standard errors apart. An interval

@@ -5,7 +5,6 @@ Errors are graded by `verdicts`, so that sampling error alone does not lower a g
 Results depend on real records: **not private**.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ from privot.evaluation.prediction import (
     predict_label,
     predict_target,
 )
-from privot.evaluation.verdicts import Finding, Grade, percent
+from privot.evaluation.verdicts import Finding
 from privot.models import Learned, Model
 from privot.schema import Schema
 from privot.tables.files import as_table
@@ -78,10 +77,14 @@ class Comparison:
         table, findings = self.table, []
         if table is not None:
             scores = [(score.column, score.total_variation) for score in table.columns]
-            findings.append(verdicts.judge("single columns", scores, verdicts.COLUMN, "total variation"))
+            findings.append(
+                verdicts.judge("single columns", scores, verdicts.COLUMN, "total variation")
+            )
         if self.numbers:
             scores = [(score.name, score.ks) for score in self.numbers]
-            findings.append(verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
+            findings.append(
+                verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS")
+            )
         if table is not None and table.pairs:
             findings += _judge_pairs(table)
         if self.correlations:

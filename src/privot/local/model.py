@@ -8,8 +8,8 @@ proportion to the weights. Gaussian classes can be conditioned on their label, a
 bins or cells of its column.
 
 **Refinement** (`refine`, `pair_weights`). The first people of a campaign, say a fifth, report with a
-schema that declares bounds only: the **pilot**. Its model determines the range of typical
-numbers and frequent values, with which the other people report. Rare categories can be merged into `other`, and pairs of
+schema that declares bounds only: the **pilot**. Its model determines typical numbers and frequent
+values, with which the other people report. Rare categories can be merged into `other`, and pairs of
 columns that depend on each other can be reported more often. Both releases are fitted together
 (`privot.local.releases`), so all reports are used.
 

@@ -257,9 +257,9 @@ def warn_of_heavy_atoms(model: LocalModel) -> None:
         if share > _HEAVY and not column.alphabet.spikes:
             label = column.labels[int(sampler.places[index].codes[place])]
             warnings.warn(
-                f"column {name!r}: {share:.0%} of the people are in one interval of {label}, and reports "
-                "do not show where in it: declare typical numbers, or values that many people have as "
-                "spikes (privot schema new --pilot finds both for the next reports)",
+                f"column {name!r}: {share:.0%} of the people are in one interval of {label}, and "
+                "reports do not show where in it: declare typical numbers, or values that many people "
+                "have as spikes (privot schema new --pilot finds both for the next reports)",
                 stacklevel=4,
             )
 

@@ -228,7 +228,10 @@ class LatentClassSampler(Sampler):
 
         The share is 0 if there is none.
         """
-        cells, shares = self.places[index].cells, self.atoms.probabilities[index] @ self.atoms.weights
+        cells, shares = (
+            self.places[index].cells,
+            self.atoms.probabilities[index] @ self.atoms.weights,
+        )
         shares = shares * (0.0 if cells is None else cells.high - cells.low > float(cells.integer))
         return int(shares.argmax()), float(shares.max())
 

@@ -8,10 +8,11 @@ A joint report is on the cells of several columns' product, so each column needs
   spread it over its bin;
 - a column whose values may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds and from typical numbers (`choose_edges`), never from raw data.
-Whoever declares typical numbers has them from public knowledge, or from the model of a pilot's reports. Joint reports may use further alphabets of a number, its codings (`standard_codings`). A
-report does not distinguish the values of a bin, so a decoded number is uniform over its bin: over an
-interval, or over the integers in it that are no spikes.
+Bins are declared or follow from the bounds and from typical numbers (`choose_edges`), never from raw
+data: typical numbers are public knowledge, or come from the model of a pilot's reports. Joint reports
+may use further alphabets of a number, its codings (`standard_codings`). A report does not distinguish
+the values of a bin, so a decoded number is uniform over its bin: over an interval, or over the integers in
+it that are no spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
@@ -385,9 +386,9 @@ def choose_edges(
     ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
     is None, at most 16 integers have a bin each, other values ten bins.
 
-    If **typical** numbers (a, b) or (a, m, b) are given, the bins of [a, b] are equal, or grow by a constant
-    ratio so that half of them lie below m, on the scale. Beyond a and beyond b lies a tenth of the bins each, equal in the
-    logarithm of the distance from the other end of [a, b].
+    With **typical** numbers (a, b) or (a, m, b), the bins of [a, b] are equal on the scale, or grow by a
+    constant ratio so that half of them lie below m. Below a and above b lies a tenth of the bins each,
+    equal in the logarithm of the distance from the other end of [a, b].
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -440,7 +441,7 @@ def _uneven_edges(
 
 
 def _dense_within(knots: Array, bins: int) -> Array:
-    """Return edges (bins + 1,), at least 80 % of the bins in the typical range of (low, a[, m], b, high)."""
+    """Return edges (bins + 1,), most of them in [a, b], for knots (low, a[, m], b, high)."""
     low, first, *middle, last, high = knots.tolist()
     place, width = np.linspace(0, 1, bins + 1), last - first
     median = middle[0] if middle else (first + last) / 2
@@ -448,7 +449,9 @@ def _dense_within(knots: Array, bins: int) -> Array:
     begin, end = _BEYOND * (low < first), 1 - _BEYOND * (last < high)
     inside = np.clip((place - begin) / (end - begin), 0, 1)
     # Widths grow by a factor of root² from the first to the last; the middle is at 1 / (1 + root).
-    inside = np.expm1(2 * math.log(root) * inside) / (root**2 - 1) if abs(root - 1) > _EVEN else inside
+    inside = (
+        np.expm1(2 * math.log(root) * inside) / (root**2 - 1) if abs(root - 1) > _EVEN else inside
+    )
     below, above = np.clip([begin - place, place - end], 0, None) / _BEYOND
     edges = first + width * (inside - np.expm1(below * math.log1p((first - low) / width)))
     return np.asarray(edges + width * np.expm1(above * math.log1p((high - last) / width)))

@@ -99,7 +99,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return 0.0
 
     def equal_bins(self, bins: int | None, rounded: bool = True) -> tuple[float, ...]:
-        """Return the edges of `bins` equal bins, or of a default number of them if None (`choose_edges`).
+        """Return the edges of `bins` bins by `choose_edges`, or of a default number of them if None.
 
         Edges of integers are integers, unless `rounded` is False, which needs typical numbers.
         """
@@ -108,8 +108,8 @@ class NumberColumn(PointColumn, CodedColumn):
         inside = [number for number in sorted(set(typical)) if low <= number <= high]
         if inside != typical or len(typical) < len(declared):
             raise PrivotError(
-                f"typical {list(declared)} does not increase within the bounds {list(self.bounds)}: give "
-                "the two ends between which most people are expected, and their median if it is known"
+                f"typical {list(declared)} does not increase within the bounds {list(self.bounds)}: "
+                "give the two ends between which most people are expected, and a median if known"
             )
         if typical and not rounded:
             high, typical[-1] = high + self._is_whole, typical[-1] + self._is_whole
@@ -219,24 +219,28 @@ class NumberColumn(PointColumn, CodedColumn):
     def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
         """See `CodedColumn`; a number in more than a twelfth of the records becomes a spike.
 
-        The typical numbers are the quantiles .05, .5 and .95 of the others, each moved by at most a share
-        of .01 to a number that is easy to read.
+        Typical numbers are the quantiles .05, .5 and .95 of the others, each moved by at most a share of
+        .01 to a number that is easy to read.
 
         **Privacy review.** A function of a model's draws (post-processing of private reports), so as
         private as the model. It must not be used on raw values: typical numbers would reveal them.
         """
         fields, numbers = self.model_dump(), self.read(name, drawn)[0]
+        low, high = self.domain.lower[0], self.domain.upper[0]
         distinct, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
         spikes = distinct[counts > _SPIKE * counts.sum()] if "spikes" in fields else distinct[:0]
         others = numbers[~np.isnan(numbers) & ~np.isin(numbers, spikes)]
         if not len(others) or (self._is_whole and (np.diff(self.alphabet.edges) == 1).all()):
             return self
         around = [np.quantile(others, [level - 0.01, level + 0.01]) for level in _TYPICAL]
-        readable = np.array([self.round_between(*ends.tolist()) for ends in around])
-        typical = self.decode_numbers(name, readable.clip(self.domain.lower[0], self.domain.upper[0]))[name].unique().to_pylist()
+        readable = np.array([self.round_between(*ends.tolist()) for ends in around]).clip(low, high)
+        typical, new_spikes = (
+            self.decode_numbers(name, found)[name].unique().to_pylist()
+            for found in (readable, spikes)
+        )
         fields |= {"bins": None, "typical": typical if len(typical) > 1 else None}
-        if len(spikes):
-            fields["spikes"] = {*self.decode_numbers(name, spikes)[name].to_pylist(), *fields["spikes"]}
+        if new_spikes:
+            fields["spikes"] = sorted({*fields["spikes"], *new_spikes})
         return self.model_validate(fields)
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
@@ -283,8 +287,8 @@ class NumericColumn(NumberColumn):
             edges are then equal in ln x.
         spikes: Values that many people share exactly, each with its own code.
         typical: Ends of the range in which most people are expected, by public knowledge, or its low
-            end, median and high end: bins without declared edges are narrow within it, so that bounds may
-            be wide. Values elsewhere are allowed.
+            end, median and high end: bins without declared edges are narrow within it, so that bounds
+            may be wide. Values elsewhere are allowed.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
 
