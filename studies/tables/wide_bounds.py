@@ -130,10 +130,13 @@ def score(people: pa.Table, way: str, seed: int) -> dict[str, Any]:
         "correlation_mean": both(errors.mean(), np.mean(expected)),
         "correlation_worst": both(errors.max(), max(expected)),
         "numbers": [
-            grade_share(np.mean(np.array(ks) <= NUMBER[0])),
+            grade_share(float(np.mean(np.array(ks) <= NUMBER[0]))),
             grades["numbers, value by value"],
         ],
-        "correlations": [grade_share(np.mean(errors <= CORRELATION[0])), grades["correlations"]],
+        "correlations": [
+            grade_share(float(np.mean(errors <= CORRELATION[0]))),
+            grades["correlations"],
+        ],
         "seconds": round(seconds, 1),
     }
 

@@ -11,8 +11,8 @@ A joint report is on the cells of several columns' product, so each column needs
 Bins are declared or follow from the bounds and from typical numbers (`choose_edges`), never from raw
 data: typical numbers are public knowledge, or come from the model of a pilot's reports. Joint reports
 may use further alphabets of a number, its codings (`standard_codings`). A report does not distinguish
-the values of a bin, so a decoded number is uniform over its bin: over an interval, or over the integers in
-it that are no spikes.
+the values of a bin, so a decoded number is uniform over its bin: over an interval, or over the integers
+in it that are no spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
