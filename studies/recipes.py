@@ -37,7 +37,7 @@ RECIPES = {
     "tables.contradicted": "How often a check contradicts models that are right, and wrong ones.",
     "tables.coverage": "Whether intervals of reports alone hold, on known populations.",
     "tables.numbers": "Numbers without declared bins: shapes and correlations of three tables.",
-    "tables.pilot": "Two phases: bins made of the first people's model for the others.",
+    "tables.pilot": "Two phases: typical numbers by the first people's model for the others.",
     "tables.weighed": "Two phases: pairs weighed by the first people's model for the others.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",
     "tables.central": "Adult from a curator who sees every record, beside local reports.",
