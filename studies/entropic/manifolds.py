@@ -126,8 +126,10 @@ SETTINGS = (
     Setting("half_circle", "gaussian", 10.0),
     Setting("ellipse", "laplace", 5.0),
     Setting("ellipse", "gaussian", 5.0),
+    Setting("ellipse", "gaussian", 10.0),
     Setting("rectangle", "laplace", 5.0),
     Setting("rectangle", "gaussian", 5.0),
+    Setting("rectangle", "gaussian", 10.0),
 )
 
 

@@ -3,7 +3,8 @@
     python -m studies entropic.page
 
 Rewrites the tables of `docs/results/entropic.md` (`studies.common.pages`), the papers' claims with their
-verdicts included (`studies.entropic.claims`); pictures are those that the recipes drew.
+verdicts included (`studies.entropic.claims`, `studies.entropic.theorem_claims`); pictures are those that
+the recipes drew.
 """
 
 from __future__ import annotations
@@ -16,6 +17,14 @@ from pathlib import Path
 from privot.core.errors import PrivotError
 from studies.common.pages import Tables, folder_of, page_options, provenance, rewrite
 from studies.common.rows import Rows, over_seeds, read_rows, select, with_spread
+from studies.common.verdicts import (
+    Claim,
+    claims_table,
+    counted,
+    of_all_seeds,
+    others_table,
+    told_by_seeds,
+)
 from studies.entropic.claims import (
     curve_claims,
     denoising_claims,
@@ -34,13 +43,7 @@ from studies.entropic.tables import (
     noisy_table,
     size_sweep_table,
 )
-from studies.entropic.verdicts import (
-    Claim,
-    claims_table,
-    of_all_seeds,
-    others_table,
-    told_by_seeds,
-)
+from studies.entropic.theorem_claims import UNTESTED, support_claims, theorem_claims
 
 # A recipe's rows, what is shown of them, and which claims they judge, in the order of the page.
 Show = Callable[[Rows, Path], str]
@@ -67,13 +70,16 @@ def tables_of(folder: Path) -> Tables:
         raise PrivotError(f"{folder} has no rows of {', '.join(missing)}: run them first")
     longer, dcgan = (_rows_of(folder, other) for other in (LONGER, DCGAN))
     made = [row for each in (rows, longer, dcgan) for found in each.values() for row in found]
+    (theorems,) = read_rows(folder.parent / "theorems", "theorems")
+    curves = _curves_of(folder.parent / "half_circle")
     seeds = _joined(rows)
     rows, longer, dcgan = (
         {name: with_spread(found, seeds[name]) for name, found in _joined(each).items()}
         for each in (rows, longer, dcgan)
     )
     # What a generator learns is judged by both networks: from our start, and from random weights.
-    claims = _claims(rows | {"denoising": rows["denoising"] + dcgan["denoising"]})
+    judged = _claims(rows | {"denoising": rows["denoising"] + dcgan["denoising"]})
+    claims = [*judged, *support_claims(curves), *theorem_claims(theorems), *UNTESTED]
     each_alone = [
         _claims({name: select(found, seed=seed) for name, found in rows.items()})
         for seed in sorted({row["seed"] for found in rows.values() for row in found})
@@ -84,6 +90,7 @@ def tables_of(folder: Path) -> Tables:
     }
     return {
         "claims": lambda: claims_table(claims),
+        "counts": lambda: counted(claims),
         "seeds": lambda: told_by_seeds(each_alone),
         "longer fits": lambda: others_table(_claims(rows), _claims(longer)),
         "dcgan": lambda: denoising_tables(dcgan["denoising"], folder),
@@ -98,6 +105,16 @@ def _rows_of(folder: Path, other: str) -> dict[str, Rows]:
         name: [row | {"stem": f"{other}/{row['stem']}"} for row in read_rows(folder / other, name)]
         for name in PARTS
     }
+
+
+def _curves_of(folder: Path) -> Rows:
+    """Curves at 400 000 people, of every seed."""
+    return [
+        row
+        for each in (folder, *sorted(folder.glob("seed*")))
+        for row in read_rows(each, "")
+        if "setting" in row
+    ]
 
 
 def _joined(rows: dict[str, Rows]) -> dict[str, Rows]:

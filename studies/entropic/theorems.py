@@ -29,15 +29,20 @@ from privot.report.panels import (
     styled,
 )
 from studies.common.pages import Tables, folder_of, page_options, rewrite, table
-from studies.common.rows import Row, select, write_row
+from studies.common.rows import Row, Rows, select, write_row
+from studies.common.verdicts import Estimate
 from studies.entropic.theory import (
     EPSILONS,
     SEEDS,
     STDDEV,
     distortion_rows,
     misfit_rows,
+    noise_rows,
+    printed_bound_rows,
     rate_rows,
+    response_rows,
     source,
+    weight_rows,
 )
 
 FACTORS = sorted({*np.round(np.geomspace(0.0625, 2.25, 22), 3).tolist(), 0.25, 1.0, 1.5})
@@ -123,7 +128,65 @@ def tables_of(row: Row) -> Tables:
             ("spacing of the laws' points", "least excess", "bound W₁/b"),
             [(f"{r['spacing']:.3f}", f"{r['excess']:.2g}", f"{r['bound']:.2g}") for r in row["misfits"]],
         ),
+        "exponents": lambda: exponents_table(row),
+        "noises": lambda: table(
+            ("noise", "people", "excess", "risk 2σ²e", "smoothed KL", "W₁ to the clean law"),
+            [
+                (
+                    title_of(r), f"{r['people']:,}",
+                    *(f"{r[name]:.2g}" if name in r else ""
+                      for name in ("excess", "risk", "divergence", "w1")),
+                )
+                for r in row["noises"]
+            ],
+        ),
+        "weights": lambda: table(
+            ("ε", "W₁ at Δ₁/ε", "W₁ at ε/Δ₁, as printed", "points of this law"),
+            [
+                (
+                    f"{r['epsilon']:g}", f"{r['matched_w1']:.3f}", f"{r['printed_w1']:.3f}",
+                    f"{r['printed_points']} of {r['nodes']}",
+                )
+                for r in row["weights"]
+            ],
+        ),
+        "printed": lambda: table(
+            ("noise", "scale", "KL under noise", "bound as printed, W_p^p", "with the factor 1/pσ^p"),
+            [
+                (
+                    r["noise"].capitalize(), f"{r['scale']:g}",
+                    *(f"{r[name]:.3g}" for name in ("divergence", "printed", "bound")),
+                )
+                for r in row["printed"]
+            ],
+        ),
     }  # fmt: skip
+
+
+def groups(row: Row) -> dict[str, Rows]:
+    """Rows of one noise at several numbers of people, by title."""
+    found: dict[str, Rows] = {}
+    for point in row["rates"] + row["noises"]:
+        found.setdefault(title_of(point), []).append(point)
+    return found
+
+
+def title_of(point: Row) -> str:
+    """What noise, and how much."""
+    if point.get("noise") == "gaussian":
+        return f"Gaussian, σ = {point['stddev']:g}"
+    kind = "randomized response" if point.get("noise") == "response" else "Laplace"
+    return f"{kind}, ε = {point['epsilon']:g}"
+
+
+def exponents_table(row: Row) -> str:
+    """Exponents of n by noise, with two standard deviations."""
+    names = ("excess", "divergence", "w1")
+    body = [
+        (title, *(str(Estimate.exponent(points, "people", name)) for name in names))
+        for title, points in groups(row).items()
+    ]
+    return table(("noise", "excess", "smoothed KL", "W₁ to the clean law"), body)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -138,8 +201,10 @@ def run(chosen: argparse.Namespace) -> None:
     row: Row = {
         "recipe": "theorems", "command": chosen.command, "seeds": chosen.seeds,
         "cores": os.cpu_count(), "date": datetime.date.today().isoformat(),
-        "rates": rate_rows(chosen.seeds), "misfits": misfit_rows(),
-        "distortions": distortion_rows(FACTORS),
+        "rates": rate_rows(chosen.seeds),
+        "noises": noise_rows(chosen.seeds) + response_rows(chosen.seeds),
+        "misfits": misfit_rows(), "distortions": distortion_rows(FACTORS),
+        "weights": weight_rows(), "printed": printed_bound_rows(),
     }  # fmt: skip
     row["seconds"] = round(time.perf_counter() - started, 1)
     write_row(folder / "theorems.json", row)

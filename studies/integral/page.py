@@ -28,7 +28,9 @@ from privot.report.panels import (
 )
 from studies.common.pages import Tables, folder_of, page_options, rewrite, spread, table
 from studies.common.rows import Rows, in_order, read_rows, select
+from studies.common.verdicts import claims_table
 from studies.integral.bounds_page import divergences_table, modes_table, rounds_table
+from studies.integral.claims import claims_of
 
 TITLES = {
     "ring": "Ring of eight",
@@ -251,7 +253,9 @@ def tables_of(folder: Path) -> Tables:
     names = ("clients", "curves", "bounds", "audit", "accidents")
     rows = {name: read_rows(folder, name) for name in names}
     rows["curves"] += rows["bounds"]  # boosting as in the paper
+    dpgan = read_rows(folder, "ring_dpgan")
     return {
+        "claims": lambda: claims_table(claims_of(rows, dpgan)),
         "divergences": lambda: divergences_table(rows["bounds"], TITLES),
         "rounds": lambda: rounds_table(rows["bounds"], "ring"),
         "modes": lambda: modes_table(rows["bounds"], TITLES),

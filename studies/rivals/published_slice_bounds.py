@@ -10,6 +10,12 @@ sensitivity w at what is left of δ:
   bound: each $Y_j$ is skewed to the right, and so is their sum. At d = 784 it is exceeded 3 times as
   often as δ = 5e-6 says for k = 1000, 185 times as often for k = 10.
 
+Both presuppose that two data sets differ in one row, by 1 at most. Algorithm 2 divides the rows of a
+private batch by twice their largest norm, and a record that is replaced changes that norm, hence every
+row: of B records of norm 1 let one grow to norm r. The rows of the others shrink from ½ to 1/2r, so that
+the squared difference of all rows is at least $(B - 1)(½ - 1/2r)^2$, and grows with B. Records have to
+be clipped to a public radius instead.
+
 Both are spent once in the paper, for thousands of fresh projections of which each may exceed w; T of
 them need w at δ/T. So neither calibration, as published, proves what it claims; `SlicedAccounting`
 averages over the law of H instead, spends no δ on it, and needs less noise than either.
@@ -19,7 +25,9 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from privot.core.errors import MOST_DIMENSIONS, MOST_PROJECTIONS, PrivotError, require_count
 from privot.privacy.rounding import require_delta
@@ -48,6 +56,17 @@ def published_clt(dim: int, num_projections: int, delta: float) -> float:
     quantile = -float(scipy.special.ndtri(delta))
     spread = math.sqrt(2 * num_projections * (dim - 1) / (dim + 2))
     return num_projections / dim + quantile / dim * spread
+
+
+def normalized_difference(batch: NDArray[np.float64], replaced: NDArray[np.float64]) -> float:
+    """Return the squared difference of all rows of two batches, each divided by twice its largest norm.
+
+    >>> rows = np.eye(4)
+    >>> normalized_difference(rows, np.vstack([100 * rows[:1], rows[1:]])) > 0.7
+    True
+    """
+    first, second = (x / (2 * np.linalg.norm(x, axis=1).max()) for x in (batch, replaced))
+    return float(((first - second) ** 2).sum())
 
 
 def published_stddev(

@@ -6,6 +6,9 @@ The paper bounds H with probability 1 − δ by Bernstein's inequality, or by th
 of the same mean and variance. H is skewed to the right: the latter is exceeded more often than δ, and
 the more so the smaller δ is.
 
+Of a vector z of another length, $(z^⊤ u)^2 = \|z\|^2 Y$: the square of the length, where the paper's
+Remark 4 has the length itself. The mean is $\|z\|^2 / d$: squares along d orthogonal directions add up.
+
 The law is computed by one Fourier transform, each $Y_j$ rounded to the nearest of $2^{18}$ cells.
 
 Usage:
@@ -15,6 +18,7 @@ Usage:
 from __future__ import annotations
 
 import argparse
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +34,7 @@ _CELLS = 2**18
 DELTAS = (1e-2, 1e-3, 1e-4, 1e-5, 5e-6)
 
 
+@lru_cache(maxsize=4)
 def law_of_sum(num_projections: int, dim: int = DIM) -> tuple[np.ndarray, np.ndarray]:
     """Values of H and their probabilities, up to four times its mean."""
     top = 4 * num_projections / dim
@@ -43,6 +48,13 @@ def exceeded(num_projections: int, delta: float, dim: int = DIM) -> float:
     """How often H is above the normal approximation's bound, over the δ that it claims."""
     values, weights = law_of_sum(num_projections, dim)
     return float(weights[values > published_clt(dim, num_projections, delta)].sum() / delta)
+
+
+def mean_of_square(norm: float, dim: int = 5, draws: int = 100_000) -> float:
+    """Return the mean of ⟨z, u⟩² for ‖z‖ = `norm`, over seeded random directions u."""
+    directions = np.random.default_rng(0).standard_normal((draws, dim))
+    cosines = directions[:, 0] / np.linalg.norm(directions, axis=1)
+    return float(((norm * cosines) ** 2).mean())
 
 
 def draw() -> Figure:

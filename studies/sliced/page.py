@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ import numpy as np
 
 from studies.common.pages import Tables, folder_of, page_options, rewrite, table
 from studies.common.rows import Row, Rows, in_order, read_rows, select
+from studies.common.verdicts import claims_table
 from studies.sliced.accounts import accounting_table
+from studies.sliced.claims import claims_of
 from studies.sliced.comparison import (
     DATA,
     FITS,
@@ -253,7 +256,9 @@ def tables_of(folder: Path) -> Tables:
     adaptation = rows["adaptation"]
     claimed = {name: read_rows(folder, f"published_{name}") for name in ("images", "adaptation")}
     office = [p for p in in_order(adaptation, "pair") if p not in DIGITS + SYNTHETIC]
+    claims = partial(claims_of, rows, claimed, read_rows(folder.parent, "sliced_toy"))
     return {
+        "claims": lambda: claims_table(claims()),
         "accounting": accounting_table,
         "images": lambda: images_table(rows["images"]),
         "classifiers": lambda: classifiers_table(rows["classifiers"]),

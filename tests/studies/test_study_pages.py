@@ -1,5 +1,6 @@
 """The pages of results say what their rows say."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,22 +25,29 @@ PAGES = {
 }
 
 
+def shown(text, name):
+    """What a page shows as a table."""
+    return text.split(f"<!-- table {name} -->\n")[1].split("\n<!-- end -->")[0]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_every_table_is_that_of_the_rows(name):
+    """On the page, and on the further pages in its folder."""
     page = RESULTS / f"{name}.md"
-    text = page.read_text(encoding="utf-8")
-    known = dict(PAGES[name].tables_of(folder_of(page)))
-    if "accounting" in known:  # half a minute of the accountant's: below
-        start = "<!-- table accounting -->\n"
-        known["accounting"] = lambda: text.split(start)[1].split("\n<!-- end -->")[0]
-    assert fill(text, known) == text
+    folder = folder_of(page)
+    known = dict(PAGES[name].tables_of(folder))
+    for path in (page, *sorted(folder.glob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        if "<!-- table accounting -->" in text:  # half a minute of the accountant's: below
+            known["accounting"] = partial(shown, text, "accounting")
+        assert fill(text, known, "" if path == page else folder.name) == text, path.name
 
 
 @pytest.mark.slow
 def test_noise_on_the_page_is_the_accountants(tmp_path):
-    page = RESULTS / "central.md"
-    known = sliced.tables_of(folder_of(page))
-    assert known["accounting"]() in page.read_text(encoding="utf-8")
+    folder = folder_of(RESULTS / "central.md")
+    known = sliced.tables_of(folder)
+    assert known["accounting"]() in (folder / "slices.md").read_text(encoding="utf-8")
 
 
 def test_a_page_is_rewritten_between_its_marks_alone(tmp_path, capsys):

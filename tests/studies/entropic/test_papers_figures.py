@@ -14,8 +14,14 @@ from privot.report.panels import new_figure
 from studies.common.image_features import ImageClassifier, save_classifier
 from studies.common.image_recipe import Recipe, recipe_of
 from studies.common.rows import read_rows
+from studies.common.verdicts import LONG, Claim, claims_table, compare, others_table
 from studies.entropic import denoising, higher_privacy, noise_sweep, size_sweep
-from studies.entropic.claims import noisy_claims, privacy_claims
+from studies.entropic.claims import (
+    denoising_claims,
+    noisy_claims,
+    privacy_claims,
+    size_claims,
+)
 from studies.entropic.image_fits import (
     LOSSES,
     SMALL,
@@ -39,7 +45,6 @@ from studies.entropic.image_noise import (
 from studies.entropic.measures import Excess, w2_reference
 from studies.entropic.noisy_wasserstein import run_noisy_wasserstein
 from studies.entropic.page import PARTS, tables_of
-from studies.entropic.verdicts import LONG, Claim, claims_table, compare, others_table
 from studies.recipes import parser_of
 
 TINY = FitSettings(steps=4, batch_size=20, hidden=(8,), latent_dim=3)
@@ -287,7 +292,43 @@ def test_a_loss_is_effective_where_it_beats_its_start(start, verdict):
     ]
     row = {"dataset": "mnist", "kind": "laplace", "points": points}
     assert privacy_claims([row])[1].verdict == verdict
-    assert privacy_claims([row | {"points": points[1:]}])[1].verdict == "undecided"
+    assert privacy_claims([row | {"points": points[1:]}])[1].verdict == "not tested"
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(-0.5, "confirmed"), (-0.1, "contradicted")])
+def test_a_power_of_the_people_is_judged_by_its_exponent(power, verdict):
+    sizes = (1_000, 4_000, 16_000, 60_000)
+    measured = {"steps": LONG, "loss": "entropic", "excess_test": 1.0, "excess_train": 0.0}
+    made = [
+        measured | {"num_people": n, "w2": 9 * n**power, "w2_std": 0.1 * n**power} for n in sizes
+    ]
+    (claim,) = (c for c in size_claims([{"points": made}]) if "proportional" in c.quote)
+    assert claim.verdict == verdict
+    assert f"{power:.3f}" in claim.found
+
+
+def test_a_network_that_starts_at_one_gray_is_judged_beside_a_start_that_can_be_lost_to():
+    def row(architecture, start):
+        scores = {"coverage": 0.2, "w2": 10.0, "steps": LONG, "accuracy": 0.1}
+        names = ("unregularized", "denoised", "entropic", "wavelet", "blind_spot", "released")
+        results = {n: scores | {"frechet": 1500.0} for n in names}
+        return {
+            "plan": {"architecture": architecture}, "noise": {"kind": "laplace", "scale": 4.0},
+            "epsilon": 392.0, "claimed_epsilon": 196.0, "seed": 0,
+            "results": results | {"start": scores | {"frechet": start}},
+        }  # fmt: skip
+
+    def verdict(rows):
+        (claim,) = (
+            c
+            for c in denoising_claims(rows)
+            if "DCGAN" in c.found and "wavelet-denoised" in c.quote
+        )
+        return claim.votes
+
+    gray = row("dcgan", 2355.0)
+    assert verdict([gray]) == [False, None, None]
+    assert verdict([row("mlp", 540.0), gray]) == [True, None, None]
 
 
 def test_votes_within_the_spread_of_seeds_count_for_neither_side():
@@ -299,8 +340,8 @@ def test_votes_within_the_spread_of_seeds_count_for_neither_side():
     assert Claim("so", "there", "", [True, None, None]).verdict == "undecided"
 
 
-def test_what_nothing_measured_answers_is_undecided():
-    assert Claim("so", "there", "nothing", []).verdict == "undecided"
+def test_what_nothing_measured_answers_is_not_tested_or_undecided():
+    assert Claim("so", "there", "nothing", []).verdict == "not tested"
     assert Claim("so", "there", "nothing", [True, None]).verdict == "undecided"
 
 
