@@ -1,6 +1,7 @@
 """Models: the budget in arithmetic, the secret folder, every tilt there and back."""
 
 import json
+import os
 import stat
 
 import numpy as np
@@ -49,6 +50,23 @@ def test_a_seed_repeats_the_fit_and_never_a_draw(tmp_path):
     x = np.linspace(-3, 3, 50)[:, None]
     np.testing.assert_array_equal(one.density.log_tilt(x), two.density.log_tilt(x))
     assert (one.sample(5) != two.sample(5)).all()
+
+
+def test_a_ledger_that_is_gone_is_not_begun_again(tmp_path, monkeypatch):
+    """It was removed, is in no copy, or `save` was killed before it: all draws would be there afresh."""
+    model = fit(draws=2)
+    model.save(tmp_path / "secret")
+    model.sample(2)
+    (tmp_path / "secret" / "ledger.json").unlink()
+    killed = fit(draws=2)
+    monkeypatch.setattr("privot.integral.model.charge", lambda *_: os._exit(9))
+    if not (child := os.fork()):
+        killed.save(tmp_path / "killed")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    for folder in ("secret", "killed"):
+        assert (tmp_path / folder / "model.json").exists()
+        with pytest.raises(PrivotError, match="is gone"):
+            IntegralModel.load(tmp_path / folder)
 
 
 def test_what_is_loaded_shares_the_ledger(tmp_path):

@@ -51,7 +51,7 @@ from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
-from privot.privacy.ledger import Ledger, charge, fingerprint
+from privot.privacy.ledger import Chain, Ledger, charge, fingerprint
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most
 from privot.schema import Schema
 
@@ -324,8 +324,7 @@ class IntegralModel(Learned):
         """Read a model's folder; `reference` is needed only if the model has a `CustomReference`.
 
         Raises:
-            PrivotError: if the folder is missing, damaged, or of another version, or its ledger is an
-                unknown or outdated copy.
+            PrivotError: if folder or ledger is missing, damaged, of another version, or an older copy.
         """
         with cls.stored(path) as stored:
             space = stored.fields["space"]  # only a custom "reference" is None; schemas have none
@@ -333,5 +332,6 @@ class IntegralModel(Learned):
             model = None if is_custom and reference is None else cls.build(stored, reference)
         if model is None:
             raise PrivotError(f"model {path} was fitted with a custom reference: give it again")
+        Chain.read(Path(path) / LEDGER)  # a ledger that is gone is refused, and not begun again
         model.ledger = Ledger(model.ledger.plan, Path(path) / LEDGER, resume=True)
         return model
