@@ -194,15 +194,12 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
 def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> Finding:
     scores = [(name, Score(number.ks, 0.0)) for name, number in numbers]
     found = verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS", percent)
-    coarse = [
-        f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > 4 * verdicts.NUMBER[0]
-    ]
+    limit = 4 * verdicts.NUMBER[0]  # of a cell's share: it alone lets expect a quarter of it
+    coarse = [f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > limit]
     if not coarse:
         return found
-    words = (
-        f"; one cell holds {verdicts.join_names(coarse)}: declare typical numbers for later reports"
-    )
-    return replace(found, words=found.words + words)
+    words = f"{found.words}; one cell holds {verdicts.join_names(coarse)}"
+    return replace(found, words=f"{words}: declare typical numbers for later reports")
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
@@ -358,7 +355,7 @@ class _ReportComparison:
         table, columns = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
         by_column = {self.reports.questions[q].column: s.values for q, s in self.samples.items()}
         errors: dict[Columns, float] = {}
-        learned = {}
+        learned: dict[int, Array] = {}
         for number, values in by_column.items():
             name, declared = columns[number][0], cast(NumberColumn, columns[number][1])
             learned[number] = declared.in_values(declared.read(name, table)[0])
@@ -410,13 +407,10 @@ class _ReportComparison:
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
             correlation = number_checks.check_correlation(self.reports, ordered, self.samples)
             if correlation is not None and gap is not None:
-                model, low, high = (
-                    correlation.model,
-                    correlation.reports.low,
-                    correlation.reports.high,
-                )
+                model, by_reports = correlation.model, correlation.reports
+                outside = max(by_reports.low - model, model - by_reports.high)
                 within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)
-                error = math.hypot(max(gap, low - model, model - high), within / 2)
+                error = math.hypot(max(gap, outside), within / 2)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
