@@ -132,7 +132,7 @@ def _count(
     integer = [bool(getattr(column, "integer", False)) for column in SCHEMA.coded.values()]
     values = {q: everybody.column(list(SCHEMA.coded)[q]).to_numpy() for q in drawn}
     for question, own in drawn.items():
-        number = check_number(reports, {question: own})
+        number = check_number(reports, {question: own}, 0.0, 0.0)
         unit = float(values[question].std())
         tally.add("mean", number.mean.reports, float(values[question].mean()), unit)
         kind = "quantile of integers" if integer[question] else "quantile"

@@ -1,13 +1,13 @@
-"""Two phases: the first people's model chooses the bins in which the others are asked.
+"""Two phases: the first people's model says which numbers are typical when the others report.
 
     python -m studies tables.pilot -o pilot.json
 
 The made-up diamonds and hospital of `tables.numbers`, 30 000 people, ε = 6. A share of them reports
-first, in the default codings; `privot.local.refine` makes bins of their model; the others report in
-these, and both releases are fitted together. Share 0 is one phase. Scores are against the people's own
-values: worst KS of a number, mean total variation of pairs in ten equal bins a number, and the largest
-difference of a correlation of two numbers. Privacy's noise has no seed, so numbers repeat up to its
-randomness.
+first, in the default codings; `privot.local.refine` declares typical numbers by their model; the others
+report in codings around these, and both releases are fitted together. Share 0 is one phase. Scores are
+against the people's own values: worst KS of a number, mean total variation of pairs in ten equal bins a
+number, and the largest difference of a correlation of two numbers. Privacy's noise has no seed, so
+numbers repeat up to its randomness.
 """
 
 from __future__ import annotations

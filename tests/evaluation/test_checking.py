@@ -76,8 +76,8 @@ def test_what_it_says(checked):
     assert pair.dependence > 0.2
     topics = [finding.topic for finding in found.verdict]
     assert topics == [
-        "single columns", "pairs of columns", "dependence of pairs", "agreement with the reports",
-        "predicting color",
+        "single columns", "numbers, value by value", "pairs of columns", "dependence of pairs",
+        "correlations", "agreement with the reports", "predicting color",
     ]  # fmt: skip
     assert "agreement with the reports: they contradict" in repr(found)
 

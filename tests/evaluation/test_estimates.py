@@ -145,12 +145,13 @@ def test_joint_and_split_reports_of_one_law_have_one_weight():
     assert weights[0] == pytest.approx(weights[1])
 
 
-def test_the_more_precise_counts_more():
-    told = [Estimate(np.array([mean]), np.array([v]), 10) for mean, v in ((0.0, 1.0), (1.0, 0.5))]
-    both = pooled(told)
-    assert both.mean[0] == pytest.approx(2 / 3)
-    assert both.variance[0] == pytest.approx(1 / 3)
-    assert both.people == 20
+def test_an_alphabet_with_little_noise_counts_more_whatever_was_drawn():
+    for variance in (0.01, 1.0):
+        parts = [Estimate(np.array([float(i)]), np.array([variance]), 10) for i in range(2)]
+        both = pooled([(parts[0], np.full((4, 1), 2**0.5)), (parts[1], np.ones((4, 1)))])
+        assert both.mean[0] == pytest.approx(2 / 3)
+        assert both.variance[0] == pytest.approx(variance * 5 / 9)
+        assert both.people == 20
 
 
 def test_an_interval_is_cut_to_what_can_be():

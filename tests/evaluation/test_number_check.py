@@ -63,7 +63,7 @@ def told():
     for _ in range(40):
         reports = CodeReports.of(Releases.of(randomizer.privatize(nulled)))
         told = check_correlation(reports, [(0, 1)], {0: a, 1: b})
-        found.append((check_number(reports, {0: a}), told))
+        found.append((check_number(reports, {0: a}, 0.0, 0.0), told))
     return truth, found
 
 

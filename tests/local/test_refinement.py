@@ -111,7 +111,7 @@ def test_a_category_always_stays_and_no_rule_names_one_that_joined_other(pilot_o
     with pytest.raises(PrivotError, match="none of the categories of 'ward': use one of a"):
         refine(model, rarest=0.5)
     column = WARDS.columns["ward"]
-    assert column.refined("ward", pa.table(patients(500, 1)), 12, 0.9).labels == (
+    assert column.refined("ward", pa.table(patients(500, 1)), 0.9).labels == (
         "a",
         "none of these",
     )
@@ -122,10 +122,10 @@ def test_a_category_always_stays_and_no_rule_names_one_that_joined_other(pilot_o
 def test_the_command_writes_the_same_schema(pilot, tmp_path):
     _, model = pilot
     model.save(tmp_path / "pilot")
-    done = run(tmp_path, "schema", "new", "--pilot", "pilot", "-o", "refined.json", "--codes", "8")
+    done = run(tmp_path, "schema", "new", "--pilot", "pilot", "-o", "refined.json")
     assert done.returncode == 0, done.stderr
-    assert "paid: one of 8: [0, " in done.stdout
-    assert privot.Schema.load(tmp_path / "refined.json") == refine(model, num_codes=8)
+    assert "paid: one of 10: [0, " in done.stdout
+    assert privot.Schema.load(tmp_path / "refined.json") == refine(model)
     assert run(tmp_path, "calibrate", "refined.json", "--epsilon", "4").returncode == 0
 
 

@@ -130,7 +130,6 @@ def new(
     pilot: Path | None = Option(
         None, help="Folder of a pilot's model, by which to refine its schema for later people."
     ),
-    codes: int = Option(12, help="With --pilot: approximate number of codes of each number."),
     rarest: float = Option(0.0, help="With --pilot: share below which a category joins `other`."),
     force: Force = False,
 ) -> None:
@@ -152,7 +151,7 @@ def new(
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:
-        _refine(pilot, output or Path("refined.json"), codes, rarest, force)
+        _refine(pilot, output or Path("refined.json"), rarest, force)
     elif source is not None:
         _import_metadata(source, output or Path("schema.toml"), table, force)
     else:
@@ -182,12 +181,12 @@ def _import_metadata(source: str, output: Path, table: str | None, force: bool) 
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
-def _refine(model: Path, output: Path, codes: int, rarest: float, force: bool) -> None:
+def _refine(model: Path, output: Path, rarest: float, force: bool) -> None:
     from privot.local import refine
 
     claim_file(output, inputs=[model], suffixes=(".json",), force=force)
     loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
-    refined = refine(loaded, num_codes=codes, rarest=rarest)
+    refined = refine(loaded, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
         if column != loaded.schema.coded[name]:

@@ -21,10 +21,12 @@ References:
     multiple test procedure* (1979).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -32,6 +34,7 @@ from pydantic import TypeAdapter
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import number_checks, verdicts
+from privot.evaluation.distances import Score, correlations, ks_distance
 from privot.evaluation.estimates import (
     CodeReports,
     Columns,
@@ -49,6 +52,8 @@ from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
 from privot.schema.columns.alphabet import Alphabet
+from privot.schema.columns.numeric import NumberColumn
+from privot.schema.domains import Array
 
 MIN_REPORTS = 100
 _NO_DEPENDENCE = 0.005  # a model whose pairs are all below has no dependence
@@ -85,7 +90,7 @@ class PairCheck:
     """Check of a pair of columns, with the fields of a `ColumnCheck`.
 
     `dependence` is the total variation between the pair's joint shares in the model and independence;
-    `correlation` is None unless both columns are of numbers.
+    `correlation` and its expected error are None unless both columns are of numbers.
     """
 
     first: str
@@ -96,6 +101,7 @@ class PairCheck:
     p_value: float | None
     contradicted: bool
     correlation: ValueCheck | None = None
+    correlation_error: float | None = None
 
     @property
     def name(self) -> str:
@@ -139,8 +145,13 @@ class Check(Summarized):
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the use of the model."""
         findings = [_judge_columns(self.columns)]
+        if numbers := [(check.column, check.number) for check in self.columns if check.number]:
+            findings.append(_judge_numbers(numbers))
         if self.pairs:
             findings += [_judge_pairs(self.pairs), _judge_dependence(self.pairs)]
+        errors = [(pair.name, pair.correlation_error) for pair in self.pairs]
+        if known := [(name, Score(error, 0.0)) for name, error in errors if error is not None]:
+            findings.append(verdicts.judge_correlations(known))
         findings.append(_judge_agreement(self.columns, self.pairs))
         if self.target is not None:
             findings.append(self.target.finding)
@@ -178,6 +189,17 @@ def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
     words = f"{len(within)} of {len(columns)} within {percent(verdicts.COLUMN[0])}; "
     words += f"error to expect {percent(mean)} on average, {percent(worst.error)} in {worst.column}"
     return Finding("single columns", verdicts.grade(mean, verdicts.COLUMN), words)
+
+
+def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> Finding:
+    scores = [(name, Score(number.ks, 0.0)) for name, number in numbers]
+    found = verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS", percent)
+    limit = 4 * verdicts.NUMBER[0]  # of a cell's share: it alone lets expect a quarter of it
+    coarse = [f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > limit]
+    if not coarse:
+        return found
+    words = f"{found.words}; one cell holds {verdicts.join_names(coarse)}"
+    return replace(found, words=f"{words}: declare typical numbers for later reports")
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
@@ -264,18 +286,18 @@ def check(
         advance(len(all_columns) * step // (steps + 1), total)
 
     rehearsed = rehearse(model, releases, all_columns, seed, rehearsal_step)
+    growth = [rehearsed.growth(real_residuals, count, held_out=held_out) for count in (1, 2)]
+    of_numbers = comparison.rehearsed_numbers(rehearsed.model, growth, seed)
     column_checks, pair_checks, target_check = [], [], None
     fits = rehearsed.fits(real_residuals, held_out=held_out)
     for done, (columns, fit) in enumerate(fits, start=len(all_columns)):
         advance(done, total)
         if len(columns) == 1:
-            column_checks.append(comparison.column(columns[0], fit))
+            column_checks.append(comparison.column(columns[0], fit, of_numbers.get(columns)))
         else:
-            pair_checks.append(comparison.pair(columns, fit))
+            pair_checks.append(comparison.pair(columns, fit, of_numbers.get(columns)))
     if target is not None:
-        # Ratio of true to rehearsed errors of pairs.
-        growth = rehearsed.growth(real_residuals, num_columns=2, held_out=held_out)
-        target_check = check_target(model, releases, target, rehearsed, growth, seed=seed)
+        target_check = check_target(model, releases, target, rehearsed, growth[1], seed=seed)
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
     guarantee = weakest(model.guarantee, *batches)
@@ -328,7 +350,35 @@ class _ReportComparison:
                 samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
-    def column(self, column: int, fit: Fit) -> ColumnCheck:
+    def rehearsed_numbers(
+        self, model: LocalModel, growth: Sequence[float], seed: int
+    ) -> dict[Columns, float]:
+        """Return the KS of columns of numbers in a rehearsed model, and the errors of correlations.
+
+        `growth` has the ratios of true to rehearsed errors, of single columns and of pairs.
+        """
+        table, columns = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
+        by_column = {self.reports.questions[q].column: s.values for q, s in self.samples.items()}
+        errors: dict[Columns, float] = {}
+        learned: dict[int, Array] = {}
+        for number, values in by_column.items():
+            name, declared = columns[number][0], cast(NumberColumn, columns[number][1])
+            learned[number] = declared.in_values(declared.read(name, table)[0])
+            x, y = (v[~np.isnan(v)] for v in (values, learned[number]))
+            errors[number,] = growth[0] * ks_distance(x, y) if len(x) and len(y) else 1.0
+        if learned:
+            true, found = (correlations(np.stack([*v.values()], 1)) for v in (by_column, learned))
+            gaps = growth[1] * np.abs(found - true)
+            for (i, first), (j, second) in combinations(enumerate(by_column), 2):
+                errors[min(first, second), max(first, second)] = float(gaps[i, j])
+        return errors
+
+    @cached_property
+    def _spread(self) -> dict[int, Array]:
+        """Standard deviations within cells, by question (`number_checks.spread_within`)."""
+        return {q: number_checks.spread_within(sample) for q, sample in self.samples.items()}
+
+    def column(self, column: int, fit: Fit, ks: float | None) -> ColumnCheck:
         """Check the shares of a column's codes and, of a column of numbers, its mean and quantiles."""
         name, declared = list(self.model.schema.coded.items())[column]
         questions = [question for (question,) in self.reports.by_columns[column,]]
@@ -338,8 +388,9 @@ class _ReportComparison:
         model_shares = cell_shares(sampler_of(self.model).atoms, self.reports.questions[shown])
         shares = estimate(self.reports, (shown,)).checks(model_shares)
         people = self.reports.people(column)
-        if samples and not np.isnan(samples[questions[0]].values).all():
-            number = number_checks.check_number(self.reports, samples)
+        if ks is not None and not np.isnan(samples[questions[0]].values).all():
+            _, cell = sampler_of(self.model).heaviest_interval(column)
+            number = number_checks.check_number(self.reports, samples, ks, cell)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
@@ -352,19 +403,23 @@ class _ReportComparison:
         in_alphabet = [number for number in newest if questions[number].alphabet == alphabet]
         return (in_alphabet or newest)[0]
 
-    def pair(self, columns: Columns, fit: Fit) -> PairCheck:
+    def pair(self, columns: Columns, fit: Fit, gap: float | None) -> PairCheck:
         """Check the dependence of two columns, and the correlation of two columns of numbers."""
         first, second = (list(self.model.schema.coded)[i] for i in columns)
-        pairs, correlation = self.reports.about(*columns), None
+        pairs, correlation, error = self.reports.about(*columns), None, None
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
             correlation = number_checks.check_correlation(
                 self.reports, ordered, self.samples, self.standards
             )
+            if correlation is not None and gap is not None:
+                model, by_reports = correlation.model, correlation.reports
+                outside = max(by_reports.low - model, model - by_reports.high)
+                within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)
+                error = math.hypot(max(gap, outside), within / 2)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
-        return PairCheck(
-            first, second, people, fit.error, dependence, fit.p_value, fit.contradicted, correlation
-        )
+        tested = fit.error, dependence, fit.p_value, fit.contradicted
+        return PairCheck(first, second, people, *tested, correlation, error)

@@ -14,6 +14,17 @@ The **mean** of the numbers that are not missing is a ratio of two means; so are
 **correlation**, of standardized numbers. Variances follow by the delta method; that of R = P(x ≤ t) is
 the variance of the mean of 1[x ≤ t] − R 1[x is a number], over the squared share of numbers.
 
+**Within cells.** Reports do not show where people are within a cell. If any share of a cell's people
+may be in its lower half, the model's distribution function errs there by p/4 on average, where p is the
+cell's share. If they may have any correlation within cells of two columns, the columns' correlation errs
+by half of
+
+$$ w = \sum P(\text{cell}) \, s_x s_y / σ_x σ_y $$
+
+on average, with standard deviations s within the cell. The squares of both are added to those of a
+rehearsal's errors, since a rehearsal takes the model's shape within cells for the truth. The cell of p
+is the heaviest atom (`privot.local.releases`), and w is the least of all alphabets.
+
 **Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
 under the model's distribution within bins and under an even one, δ standard errors apart. An interval
 that extends c standard errors beyond both values covers any value between them with probability 90 % if
@@ -25,6 +36,7 @@ References:
     Imbens, Manski, *Confidence intervals for partially identified parameters* (2004).
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any, cast
@@ -57,10 +69,16 @@ _TINY = 1e-9  # least share or standard error to divide by, and tolerance of lev
 
 @dataclass(frozen=True)
 class NumberCheck:
-    """Check of a column's mean and of its quantiles at `LEVELS`, over numbers that are not missing."""
+    """Check of a column's mean and of its quantiles at `LEVELS`, over numbers that are not missing.
+
+    `ks` is the expected Kolmogorov–Smirnov distance between the model and the population, and `cell` the
+    largest share of people in an interval within which no report distinguishes numbers.
+    """
 
     mean: ValueCheck
     quantiles: tuple[ValueCheck, ...]
+    ks: float
+    cell: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +138,9 @@ class NumberSample:
 ByQuestion = Mapping[int, NumberSample]  # the same records of one column, coded for each question
 
 
-def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
+def check_number(
+    reports: CodeReports, samples: ByQuestion, rehearsed_ks: float, cell: float
+) -> NumberCheck:
     """Estimate a column's mean and quantiles, with the model's distribution within bins."""
     shapes = [samples]
     if len(samples) == 1:
@@ -129,7 +149,8 @@ def check_number(reports: CodeReports, samples: ByQuestion) -> NumberCheck:
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
     model_mean = float(np.nanmean(next(iter(samples.values())).values))
     mean = ValueCheck(model_mean, Interval(means[0].estimate, low, high))
-    return NumberCheck(mean, tuple(_quantiles(reports, shapes)))
+    ks = math.hypot(rehearsed_ks, cell / 4)
+    return NumberCheck(mean, tuple(_quantiles(reports, shapes)), ks, cell)
 
 
 def _mean(reports: CodeReports, samples: ByQuestion) -> Interval:
@@ -244,12 +265,19 @@ def check_correlation(
         x, y = first[pair[0]], second[pair[1]]
         both_numbers = np.outer(x.has_number, y.has_number)
         g = np.stack([_products(x, y, present).ravel(), both_numbers.ravel()], axis=1)
-        estimates.append(estimate(reports, pair, g, full=True))
+        estimates.append((estimate(reports, pair, g, full=True), g))
     products = pooled(estimates)
     value, variance = delta_method(_ratio, products.mean, products.spread)
     # A relative error of a variance changes a correlation by half of it.
     variance += value**2 / 4 * (first_error + second_error)
     return ValueCheck(model, Interval.of(value, variance, -1.0, 1.0))
+
+
+def spread_within(sample: NumberSample) -> Array:
+    """Return the standard deviation within each record's cell (n,), relative to that of all records."""
+    mean, square = sample.by_code(lambda v: np.stack([v, v * v], axis=1)).T
+    spread = np.sqrt(np.clip(square - mean**2, 0, None))[sample.codes]
+    return np.asarray(spread / (np.nanstd(sample.values) or 1.0))
 
 
 def _standardized(
@@ -294,10 +322,14 @@ def _products(x: NumberSample, y: NumberSample, present: NDArray[np.bool_]) -> A
     return np.where((count >= _MIN_RECORDS).reshape(shape), mean_product, product_of_means)
 
 
-def pooled(estimates: Sequence[Estimate]) -> Estimate:
-    """Pool estimates of the same means from questions in several alphabets, by inverse variance."""
-    weights = [1 / max(float(part.variance.mean()), 1e-30) for part in estimates]
-    return Estimate.weighted(weights, estimates)
+def pooled(estimates: Sequence[tuple[Estimate, Array]]) -> Estimate:
+    """Pool estimates of means of g (cells, G) in several alphabets, with weights people / Σ g².
+
+    The variance of the noise is proportional to Σ g². Estimated variances would be no weights: they are
+    small where few people of the tails were drawn, which would bias means of products towards 0.
+    """
+    weights = [part.people / max(float((g**2).sum()), _TINY) for part, g in estimates]
+    return Estimate.weighted(weights, [part for part, _ in estimates])
 
 
 def delta_method(
@@ -325,7 +357,7 @@ def _estimate_by_code(
     estimates = []
     for question, sample in samples.items():
         g = np.column_stack([by_code(sample), sample.has_number])
-        estimates.append(estimate(reports, (question,), g, full=full))
+        estimates.append((estimate(reports, (question,), g, full=full), g))
     return pooled(estimates)
 
 

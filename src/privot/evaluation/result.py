@@ -5,7 +5,6 @@ Errors are graded by `verdicts`, so that sampling error alone does not lower a g
 Results depend on real records: **not private**.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ from privot.evaluation.prediction import (
     predict_label,
     predict_target,
 )
-from privot.evaluation.verdicts import Finding, Grade, percent
+from privot.evaluation.verdicts import Finding
 from privot.models import Learned, Model
 from privot.schema import Schema
 from privot.tables.files import as_table
@@ -78,16 +77,19 @@ class Comparison:
         table, findings = self.table, []
         if table is not None:
             scores = [(score.column, score.total_variation) for score in table.columns]
-            findings.append(_judge("single columns", scores, verdicts.COLUMN, "total variation"))
+            findings.append(
+                verdicts.judge("single columns", scores, verdicts.COLUMN, "total variation")
+            )
         if self.numbers:
             scores = [(score.name, score.ks) for score in self.numbers]
-            findings.append(_judge("numbers, value by value", scores, verdicts.NUMBER, "KS"))
+            findings.append(
+                verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS")
+            )
         if table is not None and table.pairs:
             findings += _judge_pairs(table)
         if self.correlations:
             scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
-            limits, two_digits = verdicts.CORRELATION, "{:.2f}".format
-            findings.append(_judge("correlations", scores, limits, "difference", two_digits))
+            findings.append(verdicts.judge_correlations(scores))
         return tuple(findings)
 
 
@@ -235,7 +237,7 @@ def compare(
 def _judge_pairs(table: TableComparison) -> list[Finding]:
     """Return findings about the errors of pairs, and about the gain over independent columns."""
     named = [(f"{pair.first} × {pair.second}", pair.total_variation) for pair in table.pairs]
-    errors = _judge("pairs of columns", named, verdicts.PAIR, "total variation")
+    errors = verdicts.judge("pairs of columns", named, verdicts.PAIR, "total variation")
     mean = table.summary["two_way"]
     assert mean.independence is not None  # every pair has a ceiling
     if mean.independence <= _MIN_GAIN * mean.floor:
@@ -261,27 +263,3 @@ def judge_prediction(prediction: Prediction) -> Finding:
         return Finding(topic, "unknown", f"{words}: real records do not predict it either")
     retained = (best.synthetic - chance) / (best.real - chance)
     return Finding(topic, verdicts.grade_share(retained, verdicts.RETAINED), words)
-
-
-def _judge(
-    topic: str,
-    named: Sequence[tuple[str, Score]],
-    limits: tuple[float, float],
-    measure: str,
-    formatted: Callable[[float], str] = percent,
-) -> Finding:
-    """Return a finding about several named errors, graded by the share of good ones."""
-    grades: list[Grade] = [
-        verdicts.grade(score.synthetic, limits, score.floor) for _, score in named
-    ]
-    good = grades.count("good")
-    words = f"{good} of {len(named)} within {formatted(limits[0])}"
-    others = [item for item, grade in zip(named, grades, strict=True) if grade != "good"]
-    if others:
-        others.sort(key=lambda item: -item[1].synthetic)
-        names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
-        words += f"; not: {verdicts.join_names(names)}"
-    overall = verdicts.grade_share(good / len(named))
-    if overall == "poor" and "poor" not in grades:  # few are good, but all others are fair
-        overall = "fair"
-    return Finding(topic, overall, f"{words} ({measure})")

@@ -17,9 +17,11 @@ Against real records, an error of at most 1.5 times its floor is good as well; t
 a perfect model's sample of the same size. Without real records, errors are expected ones (`rehearse`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from privot.evaluation.distances import Score
 
 Grade = Literal["good", "fair", "poor", "unknown"]
 # Limits of good and of fair: of errors at most, of shares at least.
@@ -100,3 +102,30 @@ def percent(share: float) -> str:
     value = 100 * share
     digits = 0 if abs(value) >= 9.95 else 1 if abs(value) >= 0.095 else 2
     return f"{value:.{digits}f} %"
+
+
+def judge(
+    topic: str,
+    named: Sequence[tuple[str, Score]],
+    limits: tuple[float, float],
+    measure: str,
+    formatted: Callable[[float], str] = percent,
+) -> Finding:
+    """Return a finding about several named errors, graded by the share of good ones."""
+    grades = [grade(score.synthetic, limits, score.floor) for _, score in named]
+    good = grades.count("good")
+    words = f"{good} of {len(named)} within {formatted(limits[0])}"
+    others = [item for item, found in zip(named, grades, strict=True) if found != "good"]
+    if others:
+        others.sort(key=lambda item: -item[1].synthetic)
+        names = [f"{name} ({formatted(score.synthetic)})" for name, score in others]
+        words += f"; not: {join_names(names)}"
+    overall = grade_share(good / len(named))
+    if overall == "poor" and "poor" not in grades:  # few are good, but all others are fair
+        overall = "fair"
+    return Finding(topic, overall, f"{words} ({measure})")
+
+
+def judge_correlations(named: Sequence[tuple[str, Score]]) -> Finding:
+    """Return a finding about the errors of the correlations of named pairs."""
+    return judge("correlations", named, CORRELATION, "difference", "{:.2f}".format)

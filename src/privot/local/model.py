@@ -8,7 +8,7 @@ proportion to the weights. Gaussian classes can be conditioned on their label, a
 bins or cells of its column.
 
 **Refinement** (`refine`, `pair_weights`). The first people of a campaign, say a fifth, report with a
-schema that declares bounds only: the **pilot**. Its model determines bins of equal mass and frequent
+schema that declares bounds only: the **pilot**. Its model determines typical numbers and frequent
 values, with which the other people report. Rare categories can be merged into `other`, and pairs of
 columns that depend on each other can be reported more often. Both releases are fitted together
 (`privot.local.releases`), so all reports are used.
@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from privot.core.errors import PrivotError, load_object, require_count
+from privot.core.errors import PrivotError, load_object
 from privot.local.releases import Releases
 from privot.models import History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
@@ -204,30 +204,28 @@ class LocalModel(Model):
         return cls(sampler, randomizer, stored.fields["made_with"], stored.history, earlier)
 
 
-def refine(model: LocalModel, *, num_codes: int = 12, rarest: float = 0.0, seed: int = 0) -> Schema:
-    """Return a pilot's schema with new bins of equal mass for numbers and dates.
+def refine(model: LocalModel, *, rarest: float = 0.0, seed: int = 0) -> Schema:
+    """Return a pilot's schema with typical numbers, and spikes, for numbers and dates.
 
     Arguments:
         model: Model of the pilot, fitted by `privot.fit`.
-        num_codes: Approximate number of bins and frequent values (spikes) of each number, 2 … 1000.
         rarest: Share below which a category is merged into `other`, in columns that declare `other`.
         seed: Seed of the records that are drawn from the model.
 
     Raises:
-        PrivotError: if `model` is not a model of a release, `num_codes` or `rarest` (in [0, 1)) is out
-            of range, or a rule names a merged category.
+        PrivotError: if `model` is not a model of a release, `rarest` (in [0, 1)) is out of range, or a
+            rule names a merged category.
     """
     if not isinstance(model, LocalModel):
         raise PrivotError(
             f"model is a {type(model).__name__}, not one of a pilot's release: give what privot.fit made"
         )
-    require_count("num_codes", num_codes, 1000, least=2)
     if not 0 <= rarest < 1:
         raise PrivotError(f"rarest is {rarest!r}: give a share from 0, which merges nothing, to 1")
     schema, rng = model.schema, np.random.default_rng(seed)
     drawn = pa.concat_tables(model.draw(_REFINE_ROWS, rng, {}))
     coded = schema.coded.items()
-    refined = {name: column.refined(name, drawn, num_codes, rarest) for name, column in coded}
+    refined = {name: column.refined(name, drawn, rarest) for name, column in coded}
     fields = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
 

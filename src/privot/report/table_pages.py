@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -155,6 +155,9 @@ def _number_card(
         words, graded = f"KS {error:.3f}, floor {floor:.3f}", grade(error, NUMBER, floor)
     elif check is not None:
         error, words, graded = _graded_by(check)
+        if number is not None:
+            words += f", KS {number.ks:.3f}"
+            graded = max(graded, grade(number.ks, NUMBER), key=get_args(Grade).index)
     histogram = None if figure is None else panels.inline_svg(figure, f"Histogram of {part}")
     facts = tuple(_facts(schema, part, values, score, number))
     return Card(part, error, words, graded, (), histogram, facts, _note(check))

@@ -131,8 +131,8 @@ def read_declaration(line: str) -> DraftColumn:
     | `owner:bool?` | true or false; with the question mark, the value may be missing |
     | `patient:id(P-\d{6})` | identifiers, generated for samples and never reported |
 
-    Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `spikes=0;40`,
-    `step=0.5`. Bounds must be public knowledge.
+    Options are `log`, or a field of the kind and its value: `bins=5`, `bins=0;10;50`, `typical=4;11`,
+    `spikes=0;40`, `step=0.5`. Bounds and typical numbers must be public knowledge.
 
     Examples:
         >>> read_declaration("age:int[17,90]?:bins=4").fields

@@ -260,18 +260,13 @@ def warn_of_heavy_atoms(model: LocalModel) -> None:
     """Warn if most people are in one interval of a number, within which reports do not distinguish."""
     sampler = cast("LatentClassSampler", model.sampler)
     for index, (name, column) in enumerate(sampler.schema.coded.items()):
-        cells = sampler.places[index].cells
-        if cells is None or column.alphabet.spikes:
-            continue
-        shares = sampler.atoms.probabilities[index] @ sampler.atoms.weights
-        atom = int(shares.argmax())
-        low, high = cells.low[atom], cells.high[atom]
-        if shares[atom] > _HEAVY and high - low > float(cells.integer):
-            label = column.labels[int(sampler.places[index].codes[atom])]
+        place, share = sampler.heaviest_interval(index)
+        if share > _HEAVY and not column.alphabet.spikes:
+            label = column.labels[int(sampler.places[index].codes[place])]
             warnings.warn(
-                f"column {name!r}: {shares[atom]:.0%} of the people are in one interval of {label}, and "
-                "reports do not show where in it: declare values that many people have as spikes, or "
-                "finer bins there (privot schema new --pilot chooses both for the next reports)",
+                f"column {name!r}: {share:.0%} of the people are in one interval of {label}, and "
+                "reports do not show where in it: declare typical numbers, or values that many people "
+                "have as spikes (privot schema new --pilot finds both for the next reports)",
                 stacklevel=4,
             )
 

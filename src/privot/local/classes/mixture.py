@@ -223,6 +223,18 @@ class LatentClassSampler(Sampler):
         """Mixture over the schema's codes."""
         return self.atoms.coarsened([places.codes for places in self.places])
 
+    def heaviest_interval(self, index: int) -> tuple[int, float]:
+        """Return (place, share) of a column's interval of several values with most people.
+
+        The share is 0 if there is none.
+        """
+        cells, shares = (
+            self.places[index].cells,
+            self.atoms.probabilities[index] @ self.atoms.weights,
+        )
+        shares = shares * (0.0 if cells is None else cells.high - cells.low > float(cells.integer))
+        return int(shares.argmax()), float(shares.max())
+
     def records(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> pa.Table:

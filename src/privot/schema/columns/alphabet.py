@@ -8,10 +8,11 @@ A joint report is on the cells of several columns' product, so each column needs
   spread it over its bin;
 - a column whose values may be missing has one more code, the last.
 
-Bins are declared or follow from the bounds or from a model's draws (`choose_edges`, `equal_mass`), never
-from raw data. Joint reports may use further alphabets of a number, its codings (`standard_codings`). A
-report does not distinguish the values of a bin, so a decoded number is uniform over its bin: over an
-interval, or over the integers in it that are no spikes.
+Bins are declared or follow from the bounds and from typical numbers (`choose_edges`), never from raw
+data: typical numbers are public knowledge, or come from the model of a pilot's reports. Joint reports
+may use further alphabets of a number, its codings (`standard_codings`). A report does not distinguish
+the values of a bin, so a decoded number is uniform over its bin: over an interval, or over the integers
+in it that are no spikes.
 
 Values are encoded (`encode`) on the device; an alphabet stores no raw value.
 """
@@ -48,8 +49,8 @@ Scale = Literal["linear", "log"]
 
 DEFAULT_BINS = 10
 _EVERY_INTEGER = 16  # largest number of integers that have a bin each by default
-_QUANTILE_MARGIN = 0.2  # share of a bin's mass by which an edge may miss its quantile
-_TAIL, _MIN_BINS_WITH_TAILS = 0.01, 6  # mass of each outer bin; fewest bins that have them
+_EVEN = 1e-6  # largest difference of a ratio from 1 at which bins are taken as equal
+_BEYOND = 0.1  # share of the bins on either side of a typical range
 
 _SUM_ERROR = 4 * sys.float_info.epsilon  # relative rounding error of a sum
 _ALL_DIGITS = 17  # number of digits that determine every float
@@ -268,7 +269,8 @@ def standard_codings(
     Geometric codings resolve a mass at a bound or at 0, and distributions a hundred times narrower than
     the bounds. An integer that is the bound, or 0, has a bin of its own.
 
-    On a log scale, all eight codings have bins equal in ln x, shifted by an eighth of a bin each.
+    On a log scale, or with typical numbers (`choose_edges`), all eight codings have the bins that these
+    give, shifted by an eighth of a bin each.
 
     A number's **atoms** are the bins of the coarsest partition that refines all its codings: each
     coding's bins are unions of atoms. There are about 80 atoms.
@@ -278,7 +280,7 @@ def standard_codings(
     Arguments:
         alphabet: Alphabet of ten equal bins.
         fine: Edges of `num_fine_bins` equal bins, or of a bin for each integer if these are fewer.
-        log: Whether bins are equal in ln x.
+        log: Whether bins are equal in ln x, or denser around typical numbers.
         zero: Whether edges are dense around 0, if it lies strictly within the bounds.
 
     Examples:
@@ -376,12 +378,17 @@ def choose_edges(
     bins: int | None,
     scale: Scale = "linear",
     shift: float = 0.0,
+    typical: tuple[float, ...] | None = None,
 ) -> tuple[float, ...]:
     """Return the increasing edges of equal bins from `low` to `high`, or to `high + 1` for integers.
 
     On a linear scale, bins of integers differ by at most one in size. On a log scale, bins are equal in
     ln(x + shift), where `low + shift` is positive, and each contains an integer if `integer`. If `bins`
     is None, at most 16 integers have a bin each, other values ten bins.
+
+    With **typical** numbers (a, b) or (a, m, b), the bins of [a, b] are equal on the scale, or grow by a
+    constant ratio so that half of them lie below m. Below a and above b lies a tenth of the bins each,
+    equal in the logarithm of the distance from the other end of [a, b].
 
     Examples:
         >>> choose_edges(0, 3, True, None)
@@ -390,6 +397,8 @@ def choose_edges(
         (0.0, 0.25, 0.5, 0.75, 1.0)
         >>> choose_edges(1, 999, True, 6, "log")
         (1.0, 3.0, 10.0, 32.0, 100.0, 316.0, 1000.0)
+        >>> choose_edges(0, 60, True, 10, typical=(3, 6.5, 10))
+        (0.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 61.0)
 
     Raises:
         PrivotError: if there are more bins than integers, or than a column may have codes.
@@ -399,18 +408,29 @@ def choose_edges(
         bins = num_integers if integer and num_integers <= _EVERY_INTEGER else DEFAULT_BINS
     most = min(num_integers, MOST_CODES) if integer else MOST_CODES
     require_count("bins", bins, most, f"between {low:g} and {high:g}")
-    if scale == "log":
-        return _log_edges(low, high, integer, bins, shift)
+    if scale == "log" or typical:
+        return _uneven_edges(low, high, integer, bins, scale == "log", shift, typical)
     if integer:
         return tuple(float(int(low) + i * num_integers // bins) for i in range(bins + 1))
     return tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
 
 
-def _log_edges(
-    low: float, high: float, integer: bool, bins: int, shift: float
+def _uneven_edges(
+    low: float,
+    high: float,
+    integer: bool,
+    bins: int,
+    log: bool,
+    shift: float,
+    typical: tuple[float, ...] | None,
 ) -> tuple[float, ...]:
-    """Return edges of bins that are equal in ln(x + shift); edges of integers are distinct integers."""
-    edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    """Return edges on a log scale, or denser in a typical range; of integers, they are distinct."""
+    if typical is None:
+        edges = np.geomspace(low + shift, high + integer + shift, bins + 1) - shift
+    else:
+        knots = np.array([low, *typical[:-1], typical[-1] + integer, high + integer])
+        edges = _dense_within(np.log(knots + shift) if log else knots, bins)
+        edges = np.exp(edges) - shift if log else edges
     edges[[0, -1]] = low, high + integer  # the bounds exactly, despite the rounding of powers
     if integer:
         place = np.arange(bins + 1)
@@ -420,54 +440,21 @@ def _log_edges(
     return tuple(float(edge) for edge in edges)
 
 
-def equal_mass(
-    values: Array, num_bins: int, integer: bool, round_between: Callable[[float, float], float]
-) -> tuple[list[float], list[float]]:
-    """Return (inner edges, spikes) of about `num_bins` codes of equal mass.
-
-    Values that are more frequent than 1/num_bins become **spikes**. The other values are divided at
-    quantiles, each moved within a fifth of a bin's mass to the number with the fewest digits, so that
-    edges are easy to read. If there are at least six bins, the two outer ones, which reach to the
-    bounds, have about a hundredth of the mass each, so that they contain the tails only.
-
-    **Privacy review.** A function of a model's draws (post-processing of private reports), so as private
-    as the model. It must not be used on raw values: bins would reveal them.
-
-    Arguments:
-        values: Numbers drawn from a model (n,), none missing.
-        num_bins: Number of codes, at least two.
-        integer: Whether the values are integers; then an edge is the smallest integer of its bin.
-        round_between: Function that returns the number of an interval that is easiest to read.
-
-    Examples:
-        >>> hours = np.concatenate([np.full(500, 40.0), np.arange(1, 100), np.arange(20, 60)])
-        >>> equal_mass(hours, 5, True, roundest)
-        ([30.0, 45.0, 70.0], [40.0])
-    """
-    distinct, counts = np.unique(values, return_counts=True)
-    spikes = distinct[counts * num_bins > len(values)]
-    rest = np.sort(values[~np.isin(values, spikes)])
-    num_rest = max(2, num_bins - len(spikes))
-    edges: list[float] = []
-    for share, mass in _quantiles(num_rest) if len(rest) else ():
-        margin = _QUANTILE_MARGIN * mass
-        low, high = np.quantile(rest, [share - margin, share + margin])
-        edge = round_between(float(low), float(high)) if low < high else float(low)
-        edge = math.ceil(edge) if integer else edge
-        last = edges[-1] if edges else -math.inf
-        # Every bin must contain a value.
-        if max(last, rest[0]) < edge <= rest[-1] and ((rest >= last) & (rest < edge)).any():
-            edges.append(float(edge))
-    return edges, [float(spike) for spike in spikes]
-
-
-def _quantiles(num_bins: int) -> list[tuple[float, float]]:
-    """Return each inner edge's (share of values below it, mass of the lighter bin beside it)."""
-    has_tails = num_bins >= _MIN_BINS_WITH_TAILS
-    num_equal = num_bins - 2 if has_tails else num_bins
-    mass = 1 / num_equal
-    inner = [(place * mass, mass) for place in range(1, num_equal)]
-    return [(_TAIL, _TAIL), *inner, (1 - _TAIL, _TAIL)] if has_tails else inner
+def _dense_within(knots: Array, bins: int) -> Array:
+    """Return edges (bins + 1,), most of them in [a, b], for knots (low, a[, m], b, high)."""
+    low, first, *middle, last, high = knots.tolist()
+    place, width = np.linspace(0, 1, bins + 1), last - first
+    median = middle[0] if middle else (first + last) / 2
+    root = (last - median) / (median - first)
+    begin, end = _BEYOND * (low < first), 1 - _BEYOND * (last < high)
+    inside = np.clip((place - begin) / (end - begin), 0, 1)
+    # Widths grow by a factor of root² from the first to the last; the middle is at 1 / (1 + root).
+    inside = (
+        np.expm1(2 * math.log(root) * inside) / (root**2 - 1) if abs(root - 1) > _EVEN else inside
+    )
+    below, above = np.clip([begin - place, place - end], 0, None) / _BEYOND
+    edges = first + width * (inside - np.expm1(below * math.log1p((first - low) / width)))
+    return np.asarray(edges + width * np.expm1(above * math.log1p((high - last) / width)))
 
 
 def roundest(low: float, high: float) -> float:

@@ -109,7 +109,7 @@ class CategoricalColumn(_ListedColumn):
         unlisted = outside & (codes == self._codes[self.other])
         return {name: pa.array(np.where(unlisted, _UNLISTED, listed[name].to_pylist()))}
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
+    def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
         """See `CodedColumn`; the most frequent category other than `other` is never merged."""
         codes = self.encode_codes(name, drawn)
         if self.other is None or not len(codes):

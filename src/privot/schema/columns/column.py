@@ -256,10 +256,10 @@ class CodedColumn(Column):
     def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         """Return the table columns of codes (n,); a number is drawn within its bin."""
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """Return the column with codes that are about equally frequent in records drawn from a model.
+    def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
+        """Return the column with codes that suit records drawn from a model.
 
-        Numbers get about `num_codes` bins; categories with a share below `rarest` are merged into
+        Numbers get typical numbers, and spikes; categories with a share below `rarest` are merged into
         `other`, if there is one. `drawn` must not be raw records.
         """
         return self

@@ -23,7 +23,6 @@ from privot.schema.columns.alphabet import (
     Codes,
     Scale,
     choose_edges,
-    equal_mass,
     num_fine_bins,
     refine,
     roundest,
@@ -34,6 +33,8 @@ from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
+_SPIKE = 1 / 12  # share of a model's draws above which a number is a spike
+_TYPICAL = (0.05, 0.5, 0.95)  # levels of the quantiles that are typical numbers
 _FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
 
 
@@ -43,6 +44,7 @@ class NumberColumn(PointColumn, CodedColumn):
     is_number: ClassVar[bool] = True
     bounds: tuple[float | str, float | str]
     bins: object
+    typical: tuple[float | str, ...] | None = None
 
     @property
     @abstractmethod
@@ -61,6 +63,9 @@ class NumberColumn(PointColumn, CodedColumn):
         num_integers = alphabet.edges[-1] - alphabet.edges[0] if alphabet.integer else math.inf
         if self.bins is not None or alphabet.num_bins == num_integers:
             return (alphabet,)
+        if self.typical is not None:  # `standard_codings` rounds the edges of integers
+            fine = self.equal_bins(num_fine_bins(True), rounded=False)
+            return standard_codings(alphabet, fine, True, zero=False)
         fine = self.equal_bins(int(min(num_integers, num_fine_bins(log))))
         return standard_codings(alphabet, fine, log, zero=self.step_seconds is None)
 
@@ -83,9 +88,34 @@ class NumberColumn(PointColumn, CodedColumn):
     def counted_in(self) -> object:
         """Unit of the column's numbers; columns of one unit have equal numbers for equal values."""
 
-    @abstractmethod
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        """Return the edges of `bins` equal bins, or of a default number of them if None."""
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the column's numbers are integers: values, or counts of steps."""
+        return True
+
+    @property
+    def _log_shift(self) -> float:
+        """Number that is added to the column's numbers on a log scale."""
+        return 0.0
+
+    def equal_bins(self, bins: int | None, rounded: bool = True) -> tuple[float, ...]:
+        """Return the edges of `bins` bins by `choose_edges`, or of a default number of them if None.
+
+        Edges of integers are integers, unless `rounded` is False, which needs typical numbers.
+        """
+        (low,), (high,), declared = self.domain.lower, self.domain.upper, self.typical or ()
+        typical = [n for value in declared if (n := self._number_of(value)) is not None]
+        inside = [number for number in sorted(set(typical)) if low <= number <= high]
+        if inside != typical or len(typical) < len(declared):
+            raise PrivotError(
+                f"typical {list(declared)} does not increase within the bounds {list(self.bounds)}: "
+                "give the two ends between which most people are expected, and a median if known"
+            )
+        if typical and not rounded:
+            high, typical[-1] = high + self._is_whole, typical[-1] + self._is_whole
+        scale: Scale = "log" if self.on_log_scale else "linear"
+        whole = self._is_whole and rounded
+        return choose_edges(low, high, whole, bins, scale, self._log_shift, tuple(typical) or None)
 
     @property
     def step_seconds(self) -> int | None:
@@ -186,22 +216,32 @@ class NumberColumn(PointColumn, CodedColumn):
     def make_up_points(self, name: str, units: Array) -> TableColumns:
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
-    def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
-        """See `CodedColumn`; integers with at most `num_codes` values get a code each."""
-        bins, (numbers, _) = self.alphabet, self.read(name, drawn)
-        numbers = numbers[~np.isnan(numbers)]
-        num_integers = bins.edges[-1] - bins.edges[0] if bins.integer else math.inf
-        if not len(numbers) or bins.num_bins == num_integers <= num_codes:
-            return self
-        fields = self.model_dump()
-        if num_integers > num_codes:
-            return self.model_validate(fields | self._bins_of(numbers, num_codes))
-        no_spikes = {"spikes": ()} if "spikes" in fields else {}  # dates have no such field
-        return self.model_validate(fields | {"bins": int(num_integers)} | no_spikes)
+    def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
+        """See `CodedColumn`; a number in more than a twelfth of the records becomes a spike.
 
-    @abstractmethod
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        """Return fields that declare bins of equal mass for numbers drawn from a model."""
+        Typical numbers are the quantiles .05, .5 and .95 of the others, each moved by at most a share of
+        .01 to a number that is easy to read.
+
+        **Privacy review.** A function of a model's draws (post-processing of private reports), so as
+        private as the model. It must not be used on raw values: typical numbers would reveal them.
+        """
+        fields, numbers = self.model_dump(), self.read(name, drawn)[0]
+        low, high = self.domain.lower[0], self.domain.upper[0]
+        distinct, counts = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        spikes = distinct[counts > _SPIKE * counts.sum()] if "spikes" in fields else distinct[:0]
+        others = numbers[~np.isnan(numbers) & ~np.isin(numbers, spikes)]
+        if not len(others) or (self._is_whole and (np.diff(self.alphabet.edges) == 1).all()):
+            return self
+        around = [np.quantile(others, [level - 0.01, level + 0.01]) for level in _TYPICAL]
+        readable = np.array([self.round_between(*ends.tolist()) for ends in around]).clip(low, high)
+        typical, new_spikes = (
+            self.decode_numbers(name, found)[name].unique().to_pylist()
+            for found in (readable, spikes)
+        )
+        fields |= {"bins": None, "typical": typical if len(typical) > 1 else None}
+        if new_spikes:
+            fields["spikes"] = sorted({*fields["spikes"], *new_spikes})
+        return self.model_validate(fields)
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
         """Return raw values as codes (n,) of the alphabet; numbers beyond the bounds are clipped."""
@@ -246,6 +286,9 @@ class NumericColumn(NumberColumn):
         scale: `"linear"`, or `"log"` for values that span orders of magnitude: bins without declared
             edges are then equal in ln x.
         spikes: Values that many people share exactly, each with its own code.
+        typical: Ends of the range in which most people are expected, by public knowledge, or its low
+            end, median and high end: bins without declared edges are narrow within it, so that bounds
+            may be wide. Values elsewhere are allowed.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
 
@@ -263,6 +306,7 @@ class NumericColumn(NumberColumn):
     bins: int | tuple[float, ...] | Literal["integers"] | None = None
     scale: Scale = "linear"
     spikes: tuple[float, ...] = ()
+    typical: Bounds | tuple[float, float, float] | None = None
     measured_in: str | None = None
 
     holds_numbers: ClassVar[bool] = True
@@ -294,7 +338,6 @@ class NumericColumn(NumberColumn):
 
     @property
     def _is_whole(self) -> bool:
-        """Whether the column's numbers are integers: values, or counts of steps."""
         return self.integer or self.counted_in is not None
 
     @cached_property
@@ -310,9 +353,9 @@ class NumericColumn(NumberColumn):
         """Interval of the bounds, in steps if values are on a grid."""
         return Box((self._ends[0],), (self._ends[1],))
 
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        shift = self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
-        return choose_edges(*self._ends, self._is_whole, bins, self.scale, shift)
+    @property
+    def _log_shift(self) -> float:
+        return self.counted_in.origin / self.counted_in.size if self.counted_in else 0.0
 
     @cached_property
     def alphabet(self) -> Bins:
@@ -325,6 +368,8 @@ class NumericColumn(NumberColumn):
         edges = self._edges_of(bins) if isinstance(bins, tuple) else self.equal_bins(bins)
         if steps:
             spikes = tuple(steps.require_count(spike, "spike") for spike in spikes)
+        if self.typical and self._is_whole:
+            edges = tuple(without_empty(edges, spikes))
         return Bins(edges, spikes, self._is_whole, self.nullable)
 
     def _edges_of(self, bins: tuple[float, ...]) -> tuple[float, ...]:
@@ -359,21 +404,6 @@ class NumericColumn(NumberColumn):
         except ValueError:
             return None
         return self.counted_in.round_count(number) if self.counted_in else number
-
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        steps, (low, high) = self.counted_in, self.bounds
-        values = steps.value(numbers) if steps else numbers
-        inner, new_spikes = equal_mass(values, num_codes, self.integer, roundest)
-        spikes = sorted({*self.spikes, *new_spikes})
-        edges = self._edges_of((low, *inner, high))
-        if self._is_whole:
-            spike_numbers = [steps.round_count(spike) if steps else spike for spike in spikes]
-            retained = without_empty(edges, spike_numbers)[1:-1]
-        else:  # no edge at the upper bound: the last bin contains it
-            retained = [edge for edge in inner if edge < high]
-        # `inner` are values, `edges` the same edges as the column's numbers.
-        inner = [value for value, edge in zip(inner, edges[1:-1], strict=True) if edge in retained]
-        return {"bins": [low, *inner, high], "spikes": spikes, "scale": "linear"}
 
     def round_between(self, low: float, high: float) -> float:
         """Return the number whose value has the fewest digits, or the step nearest to this value."""
@@ -438,6 +468,8 @@ class DatetimeColumn(NumberColumn):
         bounds: First and last date or time, in UTC without an offset.
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: The number of equal bins, or the edges; ten bins by default.
+        typical: First and last date of a range in which most are expected, and its median between them
+            if known, as for a `NumericColumn`.
         nullable: Whether a value may be missing.
 
     Examples:
@@ -450,6 +482,7 @@ class DatetimeColumn(NumberColumn):
     bounds: tuple[Moment, Moment]
     resolution: Literal["day", "hour", "minute", "second"] = "day"
     bins: int | tuple[Moment, ...] | None = None
+    typical: tuple[Moment, Moment] | tuple[Moment, Moment, Moment] | None = None
 
     in_rules = "date"
 
@@ -460,10 +493,6 @@ class DatetimeColumn(NumberColumn):
     @property
     def counted_in(self) -> str:
         return self.resolution
-
-    def equal_bins(self, bins: int | None) -> tuple[float, ...]:
-        (low,), (high,) = self.domain.lower, self.domain.upper
-        return choose_edges(low, high, True, bins)
 
     def number(self, moment: str) -> float:
         """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
@@ -518,10 +547,6 @@ class DatetimeColumn(NumberColumn):
             return self.number(moment) if isinstance(moment, str) else None
         except PrivotError:
             return None
-
-    def _bins_of(self, numbers: Array, num_codes: int) -> dict[str, object]:
-        inner, _ = equal_mass(numbers, num_codes, True, self.round_between)
-        return {"bins": [self.bounds[0], *map(self.moment, inner), self.bounds[1]]}
 
     def round_between(self, low: float, high: float) -> float:
         """Return the first day of a year or of a month in the interval, or else the middle."""
