@@ -32,6 +32,7 @@ export function requireProgram(program: Program): void {
 /** How many codes a column takes in each of its codings; none of points. */
 export function codesTaken(where: string, take: Take): number[] {
   need(take && list(where, take.columns).every(isText), where);
+  if ("out_of_bounds" in take) need(take.out_of_bounds === "clip", `${where}, out_of_bounds`);
   const listed = (count: number, ...places: (number | null | undefined)[]) =>
     Math.max(count, ...places.map((place) => 1 + whole(where, place ?? 0, 0, MOST_VALUES - 1)));
   const { columns } = take;

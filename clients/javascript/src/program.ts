@@ -18,8 +18,9 @@ export type CategoryTake = {
   missing: number | null;
 };
 export type BooleanTake = { take: "boolean"; columns: [string]; missing: number | null };
-/** How a number is counted: as it is, in steps from an origin, or in seconds since 1970. */
+/** How a number is counted: as it is, in steps from an origin, or in seconds since 1970; is it clipped or refused? */
 export type Counted = {
+  out_of_bounds?: "clip";
   nullable: boolean;
   seconds?: number | null;
   origin?: number;
@@ -40,6 +41,7 @@ export type CellTake = {
   side: number;
   codes: number[] | null;
   missing: number | null;
+  out_of_bounds?: "clip";
 };
 export type PointTake = Counted & {
   take: "point";

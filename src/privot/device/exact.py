@@ -117,6 +117,8 @@ def _num_codes(name: str, value: object) -> list[int]:
     encoding = _object(where, value, "take", "columns")
     kind, parts = encoding["take"], require_list(where, encoding["columns"])
     require(all(isinstance(part, str) for part in parts), where, parts, "names of values")
+    rule = encoding.get("out_of_bounds")
+    require(rule in (None, "clip"), f"{where}, out_of_bounds", rule, "clip, or not there")
     if kind == "cell":
         return [_num_cell_codes(where, encoding, len(parts))]
     if kind == "point":

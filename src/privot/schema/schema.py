@@ -22,8 +22,9 @@ from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
-from privot.schema.columns.column import CodedColumn, Column, PointColumn
+from privot.schema.columns.column import CodedColumn, Column, OutOfBounds, PointColumn
 from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.columns.raw_values import refuse
 from privot.schema.promise import Promise
 from privot.schema.rules import Rules
 
@@ -206,7 +207,16 @@ class Schema(Summarized, BaseModel):
         """Names of the table columns that a table of records may have, but that are never read."""
         return tuple(name for name in self.sampled_columns if name not in self.table_columns)
 
-    def check_table(self, table: pa.Table) -> None:
+    def check_table(self, table: pa.Table, out_of_bounds: OutOfBounds = "clip") -> None:
+        """Raise PrivotError as `check_columns`, or for values out of bounds that are to be refused.
+
+        `out_of_bounds` is the rule of columns that declare none.
+        """
+        self.check_columns(table)
+        columns = self.points.items()
+        refuse(p for name, column in columns for p in column.refused(name, table, out_of_bounds))
+
+    def check_columns(self, table: pa.Table) -> None:
         """Raise PrivotError for missing, repeated or unknown columns, and for a table without rows."""
         names = table.column_names
         repeated = sorted({name for name in names if names.count(name) > 1})

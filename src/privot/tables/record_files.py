@@ -340,15 +340,17 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     outside: Counter[str] = Counter()
     num_rows = 0
     for _, table in records.batches():
-        schema.check_table(table)
+        schema.check_columns(table)
         for name, column in schema.columns.items():
             _, problems = column.read(name, table)
+            point = None if problems else schema.points.get(name)
+            problems = point.refused(name, table, "clip") if point else problems
             for problem in problems:
                 new = RecordFinding(problem.column, problem.fault, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.fault), new)
                 finding.add(problem, table, num_rows, records)
-            if name in schema.points and not problems:
-                outside[name] += schema.points[name].count_outside(name, table)
+            if point and not problems:
+                outside[name] += point.count_outside(name, table)
         num_rows += table.num_rows
     if not num_rows:
         raise PrivotError(f"{records.source} has no rows: give at least one record")

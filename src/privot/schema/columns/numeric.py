@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
 from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
-from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn, TableColumns
+from privot.schema.columns.column import RANGE, BoundedColumn, Bounds, CodedColumn, TableColumns
 from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundest, without_empty
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
@@ -27,7 +27,7 @@ from privot.schema.domains import Array, Box, from_unit
 _FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
 
 
-class NumberColumn(PointColumn, CodedColumn):
+class NumberColumn(BoundedColumn):
     """Base of columns of one number or date between two bounds."""
 
     is_number: ClassVar[bool] = True
@@ -96,11 +96,14 @@ class NumberColumn(PointColumn, CodedColumn):
         edges = [list(bins.edges) for bins in codings]
         encoding: dict[str, Any] = {"take": "bin", "columns": [name], "edges": edges}
         encoding |= {"spikes": list(self.alphabet.spikes), "integer": self.alphabet.integer}
-        return encoding | {"nullable": self.nullable} | self.step_program
+        return encoding | {"nullable": self.nullable} | self.step_program | self.clip_program
 
     def point_program(self, name: str) -> dict[str, Any] | None:
         encoding = super().point_program(name)
         return encoding and encoding | self.step_program
+
+    def limits(self, axis: int) -> str:
+        return " to ".join(str(bound).removesuffix(".0") for bound in self.bounds)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
         """Return the edges and spikes of all declarations, and numbers between them."""
@@ -174,6 +177,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> TableColumns:
+        units = units.clip(-1, 1) if self.out_of_bounds == "refuse" else units
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, num_codes: int, rarest: float = 0.0) -> Self:
@@ -207,7 +211,9 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._write(self.atoms[0].decode(atoms, rng))}
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
-        """See `CodedColumn`: half of the numbers of an outer bin lie far beyond the bounds."""
+        """See `CodedColumn`: half of the numbers of an outer bin lie far beyond bounds that clip."""
+        if self.out_of_bounds == "refuse":
+            return {name: self._make_up(coding.decode(codes, rng))}
         return {name: self._make_up(decode_far(coding, codes, rng))}
 
 
@@ -238,6 +244,7 @@ class NumericColumn(NumberColumn):
         spikes: Values that many people share exactly, each with its own code.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
+        out_of_bounds: See `BoundedColumn`.
 
     Examples:
         >>> column = NumericColumn(kind="numeric", bounds=(0, 2), step=0.25)
@@ -271,6 +278,10 @@ class NumericColumn(NumberColumn):
     @property
     def value_step(self) -> float:
         return self.counted_in.size if self.counted_in else super().value_step
+
+    @property
+    def _rounding_errors(self) -> Array:
+        return super()._rounding_errors + (Steps.error if self.counted_in else 0.0)
 
     @property
     def step_program(self) -> dict[str, Any]:
@@ -429,6 +440,7 @@ class DatetimeColumn(NumberColumn):
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: The number of equal bins, or the edges; ten bins by default.
         nullable: Whether a value may be missing.
+        out_of_bounds: See `BoundedColumn`.
 
     Examples:
         >>> day = DatetimeColumn(kind="datetime", bounds=("1970-01-01", "1970-12-31"))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -325,6 +325,8 @@ class Steps:
     def value_between(self, counts: Array) -> Array:
         """Return the values (n,) of counts (n,) that are no integers, such as means."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
+
+    error: ClassVar[float] = 10.0**-_STEP_DECIMALS  # of a value's count, at most
 
     def round_count(self, value: float) -> float:
         """Return the step count of a value, an integer if only rounding separates it from a step."""
