@@ -46,7 +46,7 @@ def main() -> None:
         # Thread pools read the environment when their library is imported, so this comes after.
         import solver_measure
 
-        from privot.training.parallel import keep_freed_memory
+        from privot.training.loop import keep_freed_memory
 
         keep_freed_memory()  # as every fit does; rivals gain by it, too
         rows = solver_measure.rows(options.quick, options.only)

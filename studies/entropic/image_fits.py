@@ -27,9 +27,8 @@ from torch import Tensor
 
 from privot.core.files import replacing_file
 from privot.local import FitSettings, LocalModel, fit
-from privot.local.networks.generator_fit import GeneratorSampler
+from privot.local.networks.generator_fit import GeneratorSampler, image_generator
 from privot.local.networks.heads import Head
-from privot.local.networks.image_generators import image_generator
 from privot.local.networks.steps import LOSSES as OURS
 from privot.randomizer import Release
 from privot.schema.columns.array import tensor_values

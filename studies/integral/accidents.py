@@ -30,9 +30,8 @@ from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.integral import ClippedRatioSettings
 from privot.integral.density import make_grid
-from privot.integral.learners import NetworkSettings
+from privot.integral.learners import NetworkSettings, fit_log_ratio
 from privot.integral.references import UniformBox
-from privot.integral.tilts import fit_log_ratio
 from privot.report.panels import Map, draw_maps, save_png
 from privot.tables.files import read_table
 from studies.common.densities import Array

@@ -28,9 +28,9 @@ import numpy as np
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings
 from privot.integral.density import TiltedDensity
+from privot.integral.learners import BOUND
 from privot.integral.methods import boost_in_rounds
 from privot.integral.references import StandardNormal
-from privot.integral.tilts import BOUND
 from studies.common.densities import Array, Grid, kullback_leibler
 from studies.common.rows import gather
 from studies.integral.curves import records_of, row_of

@@ -35,10 +35,9 @@ import torch
 
 from privot.integral import BoostSettings, ClippedRatioSettings, boost
 from privot.integral.density import Tilt, TiltedDensity
-from privot.integral.learners import NetworkSettings
+from privot.integral.learners import NetworkSettings, fit_log_ratio
 from privot.integral.methods import clip_ratio
 from privot.integral.references import Normal, ProductReference, Reference, StandardNormal
-from privot.integral.tilts import fit_log_ratio
 from studies.common.densities import (
     Array,
     Grid,

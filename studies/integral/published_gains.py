@@ -68,7 +68,7 @@ from typing import Literal
 
 from privot.core.errors import PrivotError
 from privot.integral.density import TiltedDensity
-from privot.integral.tilts import BOUND
+from privot.integral.learners import BOUND
 from privot.privacy.rounding import require_epsilon
 
 HIGH_REGIME = 1 / 3  # of γ_Q

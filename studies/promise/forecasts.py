@@ -44,7 +44,7 @@ from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy.ledger import RepeatedRecords
 from privot.randomizer import Randomizer
 from privot.schema import Schema
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 from studies.common.rows import gather
 from studies.promise.places import DELTA, WHERE
 from studies.reports.points import places

@@ -24,8 +24,7 @@ from privot.central.classifiers.adapted import AdaptationSettings, Classifier, a
 from privot.central.sums import Rounds, SumMechanism, SumPlan, open_ledger
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP
-from privot.training.loop import train
-from privot.training.parallel import threads_for
+from privot.training.loop import threads_for, train
 
 
 def fit_coral(

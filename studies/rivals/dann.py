@@ -42,8 +42,7 @@ from privot.central.slices import poisson_sample
 from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy.slice_accounting import SlicedAccounting
-from privot.training.loop import train
-from privot.training.parallel import threads_for
+from privot.training.loop import threads_for, train
 
 _NOISE_STEPS = 2.0**20  # grid steps in a standard deviation of noise
 

@@ -34,8 +34,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import ApproximateDP
 from privot.privacy.curves import calibrate_gaussian
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from studies.rivals.embeddings import Embedding, FourierFeatures, TangentFeatures
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 from studies.rivals.vector_generator import VectorGenerator

@@ -35,8 +35,7 @@ from privot.central.classifiers.adapted import AdaptationSettings, Classifier, a
 from privot.central.slice_fit import smoothed_sliced_loss, with_blanks
 from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy.ledger import BudgetExhausted, Ledger
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from studies.common.directions import random_directions
 
 

@@ -35,8 +35,7 @@ from privot.central.slices import SlicePlan, SlicingMechanism
 from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 
 

@@ -23,7 +23,7 @@ from privot.central.slices import SlicePlan, SlicingMechanism, accounted_grid
 from privot.privacy.ledger import Ledger
 from privot.privacy.slice_accounting import SlicedAccounting
 from privot.schema import Schema
-from privot.training.parallel import threads_for
+from privot.training.loop import threads_for
 from studies.common.rows import write_row
 
 BATCH, DIM, NUM_PROJECTIONS, RECORDS = 100, 784, 1000, 60_000

@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from privot.evaluation import total_variation
-from privot.evaluation.estimates import CodeReports, sampler_of
-from privot.evaluation.rehearsal import contradicted_by, residuals
+from privot.evaluation.estimates import CodeReports, contradicted_by, residuals, sampler_of
 from privot.local import fit
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases

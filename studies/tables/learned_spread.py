@@ -43,8 +43,7 @@ from privot.local.networks.heads import Head
 from privot.local.networks.steps import LOSSES
 from privot.randomizer import Release
 from privot.training.generators import MLP
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from studies.tables.known_records import LatentCategories, LinearGaussian, Records
 
 # Stages: until which share of the steps, with which loss, on batches of which size.

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.evaluation import check, evaluate
-from privot.evaluation.rehearsal import rehearse
+from privot.evaluation.estimates import rehearse
 from privot.evaluation.target_check import (
     CrossFit,
     LinearPredictor,

@@ -9,9 +9,8 @@ import pytest
 
 from privot.integral import BoostSettings, ClippedRatioSettings, PointSpace, fit, learners
 from privot.integral.density import TiltedDensity
-from privot.integral.learners import NetworkSettings
+from privot.integral.learners import ConstantTilt, NetworkSettings
 from privot.integral.references import CustomReference, StandardNormal, UniformBox
-from privot.integral.tilts import ConstantTilt
 
 QUICK = NetworkSettings(hidden=(8,), steps=20, batch_size=64)
 BOX, LINE = UniformBox([0] * 3, [1] * 3), UniformBox([0], [1])

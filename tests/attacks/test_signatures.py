@@ -8,7 +8,7 @@ import pytest
 from commands import privot
 from privot import PrivotError, Randomizer, Schema
 from privot.device import Device
-from privot.randomizer.signing import new_key, public_key, read_key, require_signature, sign
+from privot.randomizer.integrity import new_key, public_key, read_key, require_signature, sign
 from privot.waves import DeviceLedger, Limit, LimitReached, Panel
 
 SCHEMA = Schema.from_dict({"columns": {"bit": {"kind": "boolean"}}})

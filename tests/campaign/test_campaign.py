@@ -18,8 +18,8 @@ from privot.collector.arrivals import ShuffledCampaign
 from privot.collector.collecting import collect
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
-from privot.randomizer.signing import require_signature
-from privot.schema.promise import Promise
+from privot.randomizer.integrity import require_signature
+from privot.schema.schema import Promise
 
 TABLE = Schema.from_toml("""
 [columns.age]
@@ -292,7 +292,7 @@ def test_a_question_that_was_not_answered_is_asked_again(page, tmp_path):
 def test_an_impossible_answer_is_refused_beside_its_question(
     page, tmp_path, schema, wrong, right, limits
 ):
-    """By the form, and by the device if a page asked without a form's help; nothing is drawn or stored."""
+    """By the form, and by the device of a page whose form checks nothing; nothing is drawn."""
     low, high = limits.split(" to ")
     with served(tmp_path, schema=schema) as (_, url, taken):
         page.open(url + "/index.html")
@@ -311,12 +311,10 @@ def test_an_impossible_answer_is_refused_beside_its_question(
         refused = f"column '{name}' is out of bounds ({limits}): correct it"
         assert page.run("document.getElementById('trouble').textContent") == refused
         assert page.run("document.getElementById('report').hidden")
-        page.run(
-            f"document.getElementById('form').noValidate = false; document.querySelector('input').value = '{right}'"
-        )
-        page.run(
-            "document.querySelector('input').dispatchEvent(new Event('input', {bubbles: true}))"
-        )
+        page.run("document.getElementById('form').noValidate = false")
+        page.run(f"document.querySelector('input').value = '{right}'")
+        event = "new Event('input', {bubbles: true})"
+        page.run(f"document.querySelector('input').dispatchEvent({event})")
         assert page.run("document.querySelector('fieldset .trouble').textContent") == ""
         page.run("document.getElementById('show').click()")
         page.wait("!document.getElementById('report').hidden")

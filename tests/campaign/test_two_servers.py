@@ -24,7 +24,7 @@ from privot.aggregated.shares import ROLES
 from privot.campaign import CampaignFolder, create, write_share_status
 from privot.core.errors import PrivotError
 from privot.models import load
-from privot.randomizer.signing import require_signature
+from privot.randomizer.integrity import require_signature
 from privot.schema import Schema
 
 pytest.importorskip("uvicorn", reason="the extra `serve` is not installed")

@@ -10,7 +10,7 @@ from privot.campaign import create
 from privot.collector.arrivals import Campaign
 from privot.collector.folder import FolderStore
 from privot.device import Report, write_batch
-from privot.randomizer.signing import public_key, read_key
+from privot.randomizer.integrity import public_key, read_key
 from privot.waves import Panel
 
 SCHEMA = '[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]\n'

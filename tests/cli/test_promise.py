@@ -6,7 +6,7 @@ import pytest
 
 from commands import typed
 from privot.randomizer import Randomizer
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 
 SCHEMA = '[columns.works]\nkind = "boolean"\n'
 OPTIONS = "--epsilon 0.5 --where shuffled --delta 1e-6 --people 1000"

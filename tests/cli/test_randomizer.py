@@ -10,7 +10,7 @@ import pytest
 from privot.audit import law
 from privot.cli import main
 from privot.randomizer import Randomizer
-from privot.randomizer.reports.validation import seal
+from privot.randomizer.integrity import seal
 from privot.schema import Schema
 
 TWO = Schema.from_toml("""

@@ -11,7 +11,7 @@ from moving_people import USES, uses_only, waves
 from privot import Randomizer
 from privot.collector.waves import wave_metadata
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 from privot.waves import Panel
 
 

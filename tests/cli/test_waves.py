@@ -10,8 +10,8 @@ from privot import Randomizer, Schema
 from privot.collector.analyst import _opened, read_analyst_key
 from privot.device import Report
 from privot.privacy.rounding import at_most
+from privot.randomizer.integrity import new_key, public_key, read_key, sign
 from privot.randomizer.reports.payloads import Payloads
-from privot.randomizer.signing import new_key, public_key, read_key, sign
 from privot.waves import Panel
 
 SCHEMA = '[columns.smokes]\nkind = "boolean"\n'

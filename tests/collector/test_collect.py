@@ -17,9 +17,9 @@ from privot.collector.collecting import collect_files
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, write_batch
 from privot.mechanisms import Window
+from privot.randomizer.integrity import seal
 from privot.randomizer.reports.csv_reports import write_text
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
-from privot.randomizer.reports.validation import seal
 from randomizer.strange_reports import answers, changed, homes
 
 

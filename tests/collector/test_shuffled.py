@@ -36,8 +36,8 @@ from privot.collector.store import DUPLICATE, NEW
 from privot.core.errors import PrivotError
 from privot.device import Device, Report, read_batch, write_batch
 from privot.randomizer import Release
-from privot.randomizer.signing import new_key
-from privot.schema.promise import Promise
+from privot.randomizer.integrity import new_key
+from privot.schema.schema import Promise
 from privot.waves import Panel
 
 PEOPLE = 40

@@ -8,7 +8,7 @@ from conformance.vectors import FOLDER, is_met, is_refused
 from privot import Randomizer, Schema
 from privot.core.errors import PrivotError
 from privot.device import Device
-from privot.randomizer.reports.validation import seal, unseal
+from privot.randomizer.integrity import seal, unseal
 
 AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 100]')
 TEXT = Randomizer.calibrate(AGE, 1.0).to_json()

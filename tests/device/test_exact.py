@@ -29,7 +29,7 @@ from privot.device import Device
 from privot.device.device import units_of
 from privot.device.exact import Ratio, check_randomizer, exp_below, law_of, require_program
 from privot.mechanisms.window_cells import WindowCells, WindowMixture
-from privot.randomizer.reports.validation import seal, unseal
+from privot.randomizer.integrity import seal, unseal
 from privot.wire.draws import WORDS, Draw
 from privot.wire.windows import WindowGeometry
 

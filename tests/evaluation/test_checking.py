@@ -8,10 +8,9 @@ import pytest
 import privot
 from few_settings import few_settings
 from privot import PrivotError, Randomizer, Schema
-from privot.evaluation import rehearsal, target_check
+from privot.evaluation import estimates, target_check
 from privot.evaluation.checking import Check
-from privot.evaluation.estimates import CodeReports
-from privot.evaluation.rehearsal import contradicted_by, residuals
+from privot.evaluation.estimates import CodeReports, contradicted_by, residuals
 from privot.evaluation.target_check import KNOWN, CrossFit, Scores, report_moments
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Places, Releases
@@ -192,7 +191,7 @@ def test_a_mass_point_counts_as_the_atom_that_contains_it(checked, monkeypatch):
     assert again.spread == pytest.approx(moments.spread)
 
     # All models of a check may have such points: the given one, the rehearsal's, those of halves.
-    for module in (rehearsal, target_check):
+    for module in (estimates, target_check):
         monkeypatch.setattr(module, "fit_again", lambda *_: with_point)
     few = model.randomizer.privatize(people(100, 0))
     assert privot.check(with_point, few).columns[2].people > 0

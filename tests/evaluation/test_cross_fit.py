@@ -7,7 +7,7 @@ import pytest
 import privot
 from privot import Randomizer
 from privot.evaluation import target_check
-from privot.evaluation.rehearsal import rehearse
+from privot.evaluation.estimates import rehearse
 from privot.evaluation.target_check import (
     CrossFit,
     LinearPredictor,

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 import privot
-from privot.evaluation.estimates import CodeReports, Question, cell_shares, sampler_of
-from privot.evaluation.rehearsal import (
+from privot.evaluation.estimates import (
+    CodeReports,
+    Question,
     Rehearsed,
     Residual,
+    cell_shares,
     rehearse,
     residuals,
+    sampler_of,
 )
 from privot.local.classes.mixture import LatentClasses
 from privot.local.releases import Releases

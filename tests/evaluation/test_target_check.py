@@ -7,8 +7,7 @@ from pydantic import TypeAdapter
 
 import privot
 from privot import PrivotError, Randomizer, Schema
-from privot.evaluation.estimates import Interval
-from privot.evaluation.rehearsal import Rehearsed
+from privot.evaluation.estimates import Interval, Rehearsed
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.local.releases import Releases
 from rich_people import SCHEMA, people

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from privot.integral.tilts import BOUND
+from privot.integral.learners import BOUND
 from studies.integral.published_gains import Edges, paper_coefficients
 
 X = np.linspace(-8, 8, 16_001)

@@ -5,9 +5,8 @@ import pytest
 
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings
-from privot.integral.learners import NetworkSettings
+from privot.integral.learners import NetworkSettings, fit_log_ratio, pack, unpack
 from privot.integral.references import CustomReference, StandardNormal
-from privot.integral.tilts import fit_log_ratio, pack, unpack
 
 QUICK = NetworkSettings(hidden=(8,), steps=30, batch_size=64)
 RECORDS = np.random.default_rng(0).normal(0.7, 0.6, (400, 1))

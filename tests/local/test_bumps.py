@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from privot.local.classes.curves import NUM_BUMPS, Curve, Pieces
+from privot.local.classes.marginals import NUM_BUMPS, Curve, Pieces
 from privot.schema.sampling import LineCells
 
 

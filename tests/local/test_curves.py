@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot.local.classes.counts import Query
-from privot.local.classes.curves import (
+from privot.local.classes.marginals import (
     NUM_BUMPS,
     OrderedAtoms,
     curves_of_numbers,

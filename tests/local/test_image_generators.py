@@ -12,8 +12,7 @@ import torch
 from privot.core.errors import PrivotError
 from privot.local import FitSettings, LocalModel, fit
 from privot.local.networks.cost import LikelihoodCost, PointChannel, channel_of
-from privot.local.networks.heads import CosineMap, Head
-from privot.local.networks.image_generators import (
+from privot.local.networks.generator_fit import (
     LabeledGenerator,
     LabelReports,
     Strata,
@@ -22,6 +21,7 @@ from privot.local.networks.image_generators import (
     leading_axes,
     start_at_moments,
 )
+from privot.local.networks.heads import CosineMap, Head
 from privot.mechanisms import Laplace, RandomizedResponse
 from privot.randomizer import Randomizer, Release, randomizer_from_noise
 from privot.schema import ImageDomain, Schema

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privot import Schema
-from privot.local.classes.curves import Curve, Pieces, place_mass_points
+from privot.local.classes.marginals import Curve, Pieces, place_mass_points
 from privot.local.releases import Atoms, ReportedColumn
 
 COLUMNS = {

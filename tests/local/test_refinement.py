@@ -14,7 +14,7 @@ from privot.core.errors import PrivotError
 from privot.forecast.fits import with_dependence
 from privot.local import pair_weights, refine
 from privot.randomizer import weight_pairs
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 
 SCHEMA = privot.Schema.from_toml("""
     [columns.paid]

@@ -11,10 +11,10 @@ from privot.audit import audit_randomizer
 from privot.collector import collect
 from privot.core.errors import PrivotError
 from privot.randomizer import Randomizer, Release
+from privot.randomizer.integrity import seal, unseal
 from privot.randomizer.reports.candidates import INDEX, SEED
 from privot.randomizer.reports.csv_reports import read_text, write_text
 from privot.randomizer.reports.rows import ReportTable
-from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
 
 VECTOR = """

@@ -26,7 +26,7 @@ from privot.privacy.shuffling import (
 from privot.randomizer import Release, weight_pairs
 from privot.randomizer.privatize import privatize_records
 from privot.randomizer.reports.rows import ReportTable, shard_name, write_manifest
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 from privot.tables.files import TableBatches
 from privot.waves import Panel, PanelGuarantee
 

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from privot.core.errors import PrivotError
-from privot.randomizer.signing import (
+from privot.randomizer.integrity import (
     new_key,
     public_key,
     read_key,

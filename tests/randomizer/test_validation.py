@@ -11,8 +11,8 @@ from privot import Randomizer, Schema
 from privot.collector.collecting import collect_files
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace
+from privot.randomizer.integrity import seal, unseal
 from privot.randomizer.privatize import path_for_pipe
-from privot.randomizer.reports.validation import seal, unseal
 from privot.schema.domains import Box, L2Ball
 from privot.tables.record_files import open_records
 from randomizer.strange_reports import answers, changed, homes

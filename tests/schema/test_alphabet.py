@@ -8,8 +8,7 @@ from scipy import stats
 
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.schema.columns.alphabet import Bins, Categories
-from privot.schema.columns.edges import choose_edges
+from privot.schema.columns.alphabet import Bins, Categories, choose_edges
 
 
 @given(

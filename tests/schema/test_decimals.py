@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privot.schema.columns.edges import exact_text, short_edges
+from privot.schema.columns.alphabet import exact_text, short_edges
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=2, max_size=12, unique=True))

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from privot import Schema
-from privot.schema.columns.edges import equal_mass, roundest
+from privot.schema.columns.alphabet import equal_mass, roundest
 
 RNG = np.random.default_rng(0)
 

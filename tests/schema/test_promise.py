@@ -3,7 +3,7 @@
 import pytest
 
 from privot import PrivotError, Schema
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 
 COLUMNS = '[columns.age]\nkind = "numeric"\nbounds = [17, 90]\n[promise]\n'
 

@@ -17,7 +17,7 @@ import privot
 from privot import load
 from privot.core.errors import PrivotError
 from privot.training import Interrupted
-from privot.training.parallel import ALONE, Group, short_products, threads_for
+from privot.training.loop import ALONE, Group, short_products, threads_for
 from privot.transport import SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 from training.parallel_fits import LOSSES, fits, write_releases
@@ -70,7 +70,7 @@ def test_two_processes_learn_what_one_does(folder):
 FAILS = """
 from training.parallel_fits import say_when_left
 import torch
-from privot.training.parallel import join
+from privot.training.loop import join
 assert join(torch.device("cpu")).any(True)
 say_when_left()
 """

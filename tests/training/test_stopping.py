@@ -6,8 +6,7 @@ import signal
 import pytest
 
 from privot.core.errors import PrivotError, require_minutes
-from privot.training import FitMonitor, Interrupted
-from privot.training.stopping import StepLimit
+from privot.training import FitMonitor, Interrupted, StepLimit
 
 
 def test_a_monitor_ends_with_its_time_and_says_so():

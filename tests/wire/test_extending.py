@@ -22,7 +22,7 @@ from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.device.exact import check_randomizer
 from privot.local import FitSettings
-from privot.randomizer.reports.validation import seal, unseal
+from privot.randomizer.integrity import seal, unseal
 from round_table import SCHEMA, made_up_people
 from round_table import RoundTable as OfCurators
 

@@ -12,8 +12,7 @@ from conformance.vectors import is_refused
 from privot.device import Device
 from privot.device.device import JointPart, SplitPart
 from privot.randomizer.reports.payloads import read_field
-from privot.wire.payload import CellSet, Numbers, SignedIntegers, number_bytes
-from privot.wire.report import WireError
+from privot.wire.report import CellSet, Numbers, SignedIntegers, WireError, number_bytes
 
 
 @pytest.mark.parametrize(

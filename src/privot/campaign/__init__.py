@@ -10,8 +10,8 @@
 | `columns.json` | public: distributions of a model of two servers' sums, for the dashboard |
 | `web/` | public, on any web server: the page, the client, the same rule, and `status.json` |
 
-`folder` creates and reads the folder, `pages` serves the page on this machine, and `status` writes the
-data of the dashboard.
+`folder` creates and reads the folder and serves its page on this machine, and `status` writes the data
+of the dashboard.
 
 **Privacy review.** The page makes the report, or both shares, in the browser, shows them, and sends
 exactly what it showed. It pins the rule's fingerprint and the public key, so that nobody between browser
@@ -35,8 +35,7 @@ The status is computed from reports alone, or from numbers of reports and a publ
 (post-processing), so the campaign may publish it.
 """
 
-from privot.campaign.folder import CampaignFolder, create
-from privot.campaign.pages import page_server
+from privot.campaign.folder import CampaignFolder, create, page_server
 from privot.campaign.status import expected_error, write_share_status, write_status
 
 __all__ = [

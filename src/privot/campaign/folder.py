@@ -1,25 +1,30 @@
-"""Folder of a campaign: creation and reading of its files, which `privot.campaign` lists."""
+"""Folder of a campaign: its files, which `privot.campaign` lists, its pages, and a web server for them.
+
+The facts of a page are the values that it pins and shows, and the addresses to which it sends, in a JSON
+element. Its `Content-Security-Policy` names the origins of these addresses. Both are inserted when the
+folder is created; the other files are copies.
+"""
 
 import json
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from privot.aggregated import Encoder
-from privot.campaign.pages import REPORT_FILES, SHARE_FILES, origin_of, read_facts, write_pages
 from privot.collector.analyst import new_analyst_key
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_folder
-from privot.randomizer import Randomizer
-from privot.randomizer.reports.validation import with_campaign
-from privot.randomizer.signing import new_key, public_key, read_key, sign, signature_path
+from privot.randomizer import Randomizer, integrity
 
 _RANDOMIZER, _ENCODER = "randomizer.json", "encoder.json"
 _THIS_MACHINE = re.compile(r"localhost|127(?:\.[0-9]+){3}")
@@ -29,6 +34,14 @@ _DATABASE = "postgresql://privot@database/privot"
 # Further options of a server in a container.
 _IN_CONTAINER = ["--host", "0.0.0.0", "--origin", "${PAGE:-http://127.0.0.1:8001}"]
 _IN_CONTAINER += ["--seal-every", "1"]
+_CLIENT = "privot.js"
+_COMMON_FILES = ("questions.js", "dashboard.html", "dashboard.js", "campaign.css", _CLIENT)
+# Further files of a page for reports, or for shares: names in the folder, and in this package.
+_FOR_REPORTS = {"index.html": "index.html", "index.js": "index.js", "reported.js": "reported.js"}
+_FOR_SHARES = {"index.html": "shares.html", "shares.js": "shares.js"}
+# Addresses whose hosts a Content-Security-Policy can name.
+_ADDRESS = re.compile(r"(https?://[a-z0-9.-]+(?::([0-9]{1,5}))?)(?:/[^\s?#]*)?", re.ASCII | re.I)
+_FACTS = re.compile(r'<script[^>]*id="campaign"[^>]*>(.*?)</script>', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class CampaignFolder:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        return read_facts(self.web)
+        return _read_facts(self.web)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -97,7 +110,7 @@ class CampaignFolder:
         """Port of each of `addresses` if it is `http://127.0.0.1`; None for any other address."""
         ports = []
         for name, address in self.addresses.items():
-            host, port = _machine(origin_of(name, address))
+            host, port = _machine(_origin_of(name, address))
             ports.append(port if host == "127.0.0.1" and address.startswith("http:") else None)
         return ports
 
@@ -181,21 +194,21 @@ def create(
     if shuffled := isinstance(rule, Randomizer) and rule.schema.shuffled_promise:
         # A random name gives it a fingerprint of its own. Otherwise reports that were sealed for another
         # campaign of the same randomizer could be put into a batch, and recognized there.
-        rule = Randomizer.from_json(with_campaign(rule.to_json()))
+        rule = Randomizer.from_json(integrity.with_campaign(rule.to_json()))
     with replacing_folder(folder) as draft:
         path, web = draft / _file_of(rule), draft / _WEB
         rule.save(path)
-        new_key(draft / _KEY)
-        key = read_key(draft / _KEY)
-        sign(path, key)
+        integrity.new_key(draft / _KEY)
+        key = integrity.read_key(draft / _KEY)
+        integrity.sign(path, key)
         (draft / _ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
         web.mkdir()
-        for public in (path, signature_path(path)):
+        for public in (path, integrity.signature_path(path)):
             shutil.copyfile(public, web / public.name)
-        facts = _facts_of(rule) | {"publicKey": public_key(key)} | addresses | about
+        facts = _facts_of(rule) | {"publicKey": integrity.public_key(key)} | addresses | about
         if shuffled:
             facts["analystKey"] = new_analyst_key(draft / _ANALYST)
-        write_pages(web, SHARE_FILES if isinstance(rule, Encoder) else REPORT_FILES, facts, origins)
+        _write_pages(web, rule, facts, origins)
         _write_containers(CampaignFolder(draft, rule, title, about["questions"]))
     return CampaignFolder(folder, rule, title, about["questions"])
 
@@ -223,7 +236,7 @@ def _origins(rule: Randomizer | Encoder, addresses: Mapping[str, str]) -> list[s
             f"the page sends to {' and '.join(names)}, and addresses are given for "
             f"{', '.join(addresses) or 'none'}: give one for each, and no other"
         )
-    origins = [origin_of(name, addresses[name]) for name in names]
+    origins = [_origin_of(name, addresses[name]) for name in names]
     machines = [_machine(origin) for origin in origins]
     if len({*machines}) < len(names):
         raise PrivotError(
@@ -307,3 +320,106 @@ def _facts_of(rule: Randomizer | Encoder) -> dict[str, Any]:
         labels[name] = [[*column.labels_in(coding)] for coding in codings]
     noise = {row["column"]: row["in_words"] for row in rule.expected_noise()}
     return facts | {"promise": guarantee.describe(), "noise": noise, "labels": labels}
+
+
+def _origin_of(name: str, address: str) -> str:
+    """Return scheme, host and port of the address of `name`; raise PrivotError if it is not HTTP."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None or int(parts[2] or 0) >= 2**16:
+        raise PrivotError(
+            f"{name} is {address!r}: give its address, such as https://reports.example.org"
+        )
+    return parts[1].lower()
+
+
+def _write_pages(
+    web: Path, rule: Randomizer | Encoder, facts: Mapping[str, Any], origins: Iterable[str]
+) -> None:
+    """Write the pages into a folder, with their facts and the origins that their policy allows."""
+    pages = files("privot.campaign") / "web"
+    if not (pages / _CLIENT).is_file():
+        raise PrivotError("the browser's client was not built: run `make client` in the checkout")
+    further = _FOR_SHARES if isinstance(rule, Encoder) else _FOR_REPORTS
+    for name, source in [*zip(_COMMON_FILES, _COMMON_FILES, strict=True), *further.items()]:
+        text = (pages / source).read_text(encoding="utf-8")
+        if name == "index.html":  # escaped, so that no text of a schema closes the script element
+            text = text.replace("ORIGINS", " ".join(origins), 1)
+            text = text.replace("CAMPAIGN", json.dumps(facts).replace("<", "\\u003c"), 1)
+        (web / name).write_text(text, encoding="utf-8")
+
+
+def _read_facts(web: Path) -> dict[str, Any]:
+    """Return the facts of a folder's page; empty if it states none."""
+    path = web / "index.html"
+    try:
+        found = _FACTS.search(path.read_text(encoding="utf-8"))
+        return dict(json.loads(found[1])) if found else {}
+    except (OSError, ValueError, TypeError):
+        raise PrivotError(f"{path} is damaged: restore it, or make the campaign again") from None
+
+
+class _Pages(SimpleHTTPRequestHandler):
+    """Request handler for a folder's files, with `index` in place of its `index.html`."""
+
+    def __init__(self, *arguments: Any, index: bytes, **options: Any) -> None:
+        self._index = index
+        super().__init__(*arguments, **options)
+
+    def do_GET(self) -> None:
+        """Send the index, or any other file of the folder."""
+        if self.path.partition("?")[0] not in ("/", "/index.html"):
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.send_header("content-length", str(len(self._index)))
+        self.end_headers()
+        self.wfile.write(self._index)
+
+    def end_headers(self) -> None:
+        """Forbid caching: the address may have served another campaign before."""
+        self.send_header("cache-control", "no-store")
+        super().end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Do not log requests."""
+
+
+@contextmanager
+def page_server(web: Path, replaced: Mapping[str, str], host: str, port: int) -> Iterator[str]:
+    """Serve a campaign's pages on this machine during a `with` block, which gets their origin.
+
+    Any web server can serve the folder as well. This one can replace the addresses to which the page
+    sends, if the servers listen on others; the file is unchanged.
+
+    **Privacy review.** Requests are not logged. Only addresses are replaced, not the pinned fingerprint
+    and key.
+
+    Arguments:
+        web: Folder of the pages.
+        replaced: The address to send to, by the address in the page.
+        host: Host to listen on.
+        port: Port to listen on; 0 for any free one.
+
+    Raises:
+        PrivotError: if the port cannot be listened on.
+    """
+    text = (web / "index.html").read_text(encoding="utf-8")
+    new_texts = {_origin_of("address", old): new for old, new in replaced.items()}  # in the policy
+    new_texts |= {old.rstrip("/"): new for old, new in replaced.items()}  # in the facts
+    pattern = "|".join(re.escape(old) for old in sorted(new_texts, key=len, reverse=True))
+    index = re.sub(pattern, lambda match: new_texts[match[0]], text).encode()
+    try:
+        server = ThreadingHTTPServer((host, port), partial(_Pages, index=index, directory=str(web)))
+    except OSError as error:
+        raise PrivotError(
+            f"--page-port {port} of {host} cannot be listened on ({error.strerror}): give another"
+        ) from None
+    thread = Thread(target=server.serve_forever, daemon=True)
+    with server:
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -52,7 +52,7 @@ from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
 from privot.schema import Box, Schema
 from privot.schema.columns.column import CodedColumn, PointColumn
-from privot.schema.promise import promise_or_epsilon
+from privot.schema.schema import promise_or_epsilon
 from privot.tables.csv_records import COMMA_SEPARATED, RecordForm
 from privot.tables.files import METADATA_KEY, RecordBatches, TableBatches, as_table, read_table
 from privot.tables.record_files import open_records

@@ -53,7 +53,7 @@ from privot.central.records import ImageRecords, VectorRecords
 from privot.central.sums import Budget, Floats, NoisySums, Rounds, SumPlan
 from privot.core.errors import PrivotError
 from privot.schema import Schema
-from privot.training.parallel import threads_for
+from privot.training.loop import threads_for
 
 _DRAWN = 200  # samples of a component, by which k-means finds first centers
 _PASSES = 10  # iterations of k-means

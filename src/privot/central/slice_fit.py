@@ -55,8 +55,7 @@ from privot.schema import Schema
 from privot.tables.files import RecordBatches
 from privot.training import Architecture, Progress
 from privot.training.generators import make_network
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from privot.transport import entropic_cost
 from privot.transport.exact import transport_cost_1d
 

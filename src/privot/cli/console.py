@@ -160,7 +160,7 @@ def with_promise(
     added to the schema, and the returned ε and δ are None and 0. Otherwise nothing changes. Options of a
     promise are refused if the schema has one.
     """
-    from privot.schema.promise import Promise
+    from privot.schema.schema import Promise
 
     has_options = where is not None or people is not None or floor is not None
     if has_options and declared.promise is not None:

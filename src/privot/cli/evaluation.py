@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privot.randomizer import Plan
     from privot.randomizer.column_plans import ColumnPlan, Forecast
     from privot.randomizer.plan import ExpectedError, TablePlan
-    from privot.schema.promise import Promise
+    from privot.schema.schema import Promise
 
 
 def check(

@@ -60,7 +60,7 @@ def calibrate(
     Example: privot calibrate schema.toml --epsilon 4 -o randomizer.json
     """
     from privot.randomizer import randomizer_from_noise
-    from privot.randomizer.reports.validation import with_campaign
+    from privot.randomizer.integrity import with_campaign
 
     claim_file(output, inputs=[schema], suffixes=(".json",), force=force)
     shares = _read_shares(share or [])
@@ -181,8 +181,8 @@ def sign(
 
     Example: privot sign randomizer.json --key signing.pem --create
     """
-    from privot.randomizer.signing import new_key, public_key, read_key, signature_path
-    from privot.randomizer.signing import sign as sign_file
+    from privot.randomizer.integrity import new_key, public_key, read_key, signature_path
+    from privot.randomizer.integrity import sign as sign_file
 
     try:
         Panel.load(file)

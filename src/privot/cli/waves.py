@@ -202,7 +202,7 @@ def report(
 
 def _require_signed(key: str | None, *files: Path) -> None:
     """Refuse files without a valid signature by `key`; if there is no key, refuse signed files."""
-    from privot.randomizer.signing import require_signature, signature_path
+    from privot.randomizer.integrity import require_signature, signature_path
 
     for file in files:
         if key is not None:

@@ -11,7 +11,7 @@ their plaintexts have one length.
 
 **Privacy review.** The table shows what each party sees of a person's report. The list below it states
 which guarantee remains if a party deviates from the protocol. ε₀ is the ε of the noise in one report.
-`privot.randomizer.reports.shuffled` has the adjacency, and ε of a batch by its number of accepted
+`privot.randomizer.budget` has the adjacency, and ε of a batch by its number of accepted
 reports.
 
 | party | sees |
@@ -56,9 +56,9 @@ from privot.collector.collecting import (
 from privot.core.errors import PrivotError
 from privot.core.files import replacing_file
 from privot.device import Report, read_batch
+from privot.randomizer.integrity import read_pem, write_key
 from privot.randomizer.randomizer import Randomizer, Release
 from privot.randomizer.reports.rows import REPORT_ID, ReportTable
-from privot.randomizer.signing import read_pem, write_key
 from privot.wire.report import ID_BYTES, WireError
 
 _INFO = b"privot sealed report 1"

@@ -27,8 +27,7 @@ from typing import Any, NoReturn, Self
 from privot.core.errors import PrivotError
 from privot.device.exact import VERSION, law_of, read_sealed, require_program, stated_epsilon
 from privot.wire import draws
-from privot.wire.payload import number_bytes, pack_bits
-from privot.wire.report import ID_BYTES, Report
+from privot.wire.report import ID_BYTES, Report, number_bytes, pack_bits
 
 _INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of its radius
 _SCALE_ERROR, _STEP_ERROR = 1e-9, 1e-6  # rounding errors, in scales of a domain and in steps

@@ -5,7 +5,7 @@ A check has four parts:
 - 90 % confidence intervals of the population's shares (`estimates`), means, quantiles and correlations
   (`number_checks`);
 - for each column and pair of columns, the model's expected error, and a test of whether the reports
-  contradict the model (`rehearsal`). They do if the test rejects the model at a family-wise error rate
+  contradict the model (`rehearse`). They do if the test rejects the model at a family-wise error rate
   of 5 % over all columns and pairs (Holm's procedure);
 - if a target column is named, the performance of classifiers that are trained on synthetic records to
   predict it (`target_check`);
@@ -32,8 +32,17 @@ from pydantic import TypeAdapter
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import number_checks, verdicts
-from privot.evaluation.estimates import CodeReports, ValueCheck, cell_shares, estimate, sampler_of
-from privot.evaluation.rehearsal import Columns, Fit, rehearse, residuals
+from privot.evaluation.estimates import (
+    CodeReports,
+    Columns,
+    Fit,
+    ValueCheck,
+    cell_shares,
+    estimate,
+    rehearse,
+    residuals,
+    sampler_of,
+)
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, Grade, percent
 from privot.local.model import LocalModel, pair_dependence

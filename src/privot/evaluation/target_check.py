@@ -32,7 +32,7 @@ normal in the class and in the rest with equal variances, and $Φ^{−1}(AUC)/d$
 
 **Correction for halves.** A model of half of the reports is worse than one of all, and scores of people
 are distributed neither normally nor as in such a model. Both effects are measured on people sampled from
-the model (`rehearsal`): models are fitted to the reports of all of them and of both halves. The
+the model (`rehearse`): models are fitted to the reports of all of them and of both halves. The
 difference between the exact performance with all reports and that by moments with half of them is added
 to the estimate, for Φ⁻¹ of the AUC or for R². The correction does not depend on the real reports and
 adds little variance, which is estimated from the difference of the two halves. **Assumption**: the
@@ -40,7 +40,7 @@ difference is the same for real people as for people sampled from the model.
 
 **Retained share.** In the rehearsal the model is the population. Let A be the performance, on its
 people, of a classifier trained on its rows, A′ that of one trained on rows of the rehearsed model, $A_0$
-that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearsal`). The loss of
+that of guessing, and $g^2$ the ratio of true to rehearsed squared errors (`rehearse`). The loss of
 performance is taken as proportional to the squared error, so the share is
 
 $$ 1 − g^2 \frac{A − A′}{A − A_0} . $$
@@ -72,9 +72,11 @@ from privot.core.errors import PrivotError
 from privot.evaluation import prediction
 from privot.evaluation.estimates import (
     CodeReports,
+    Columns,
     Estimate,
     Interval,
     Question,
+    Rehearsed,
     Z,
     cells_of,
     estimate_from,
@@ -83,7 +85,6 @@ from privot.evaluation.estimates import (
     sum_by_code,
 )
 from privot.evaluation.number_checks import delta_method
-from privot.evaluation.rehearsal import Columns, Rehearsed
 from privot.evaluation.verdicts import CHANCE, MIN_ABOVE_CHANCE, RETAINED, Finding, grade_share
 from privot.local import LocalModel
 from privot.local.classes.class_fit import fit_again

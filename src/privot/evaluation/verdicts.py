@@ -14,7 +14,7 @@ to move to another cell for two tables to agree.
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
-a perfect model's sample of the same size. Without real records, errors are expected ones (`rehearsal`).
+a perfect model's sample of the same size. Without real records, errors are expected ones (`rehearse`).
 """
 
 from collections.abc import Sequence

@@ -51,8 +51,7 @@ import pyarrow as pa
 
 from privot.core.errors import PrivotError, require_count, require_people
 from privot.evaluation.distances import total_variation
-from privot.evaluation.estimates import sampler_of
-from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
+from privot.evaluation.estimates import MAX_REHEARSED, Columns, sampler_of
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler

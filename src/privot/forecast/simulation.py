@@ -1,6 +1,6 @@
 r"""Forecast the errors of a campaign by simulation, with noise and without, for each place of trust.
 
-A *place of trust* (`privot.schema.promise`) says whom people must trust: nobody (`local`), a shuffler
+A *place of trust* (`privot.schema.schema`) says whom people must trust: nobody (`local`), a shuffler
 (`shuffled`), one of two servers (`aggregated`) or a curator (`central`).
 
 **People** are rows of a *prior*, drawn with replacement: a public or older table, 200 000 samples of a
@@ -57,7 +57,7 @@ from privot.central.sums import (
 from privot.core.errors import PrivotError
 from privot.device.device import JointPart, SplitPart
 from privot.evaluation.distances import wasserstein
-from privot.evaluation.rehearsal import MAX_REHEARSED, Columns
+from privot.evaluation.estimates import MAX_REHEARSED, Columns
 from privot.forecast.fits import (
     Marginal,
     Progress,
@@ -72,7 +72,7 @@ from privot.models import Model
 from privot.randomizer import Randomizer
 from privot.schema import Schema
 from privot.schema.domains import Array, to_unit
-from privot.schema.promise import Promise, TrustModel
+from privot.schema.schema import Promise, TrustModel
 from privot.tables.files import as_table
 from privot.wire.report import SEAL_BYTES, Report
 

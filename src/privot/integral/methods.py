@@ -70,16 +70,20 @@ from privot.integral.density import (
     require_inside,
     tabulate,
 )
-from privot.integral.learners import Network, NetworkSettings, Trees, fit_network, fit_trees
-from privot.integral.references import Floats, Reference, SecureGenerator
-from privot.integral.tilts import (
+from privot.integral.learners import (
     BOUND,
     ConstantTilt,
     Estimator,
     FeatureTilt,
+    Network,
+    NetworkSettings,
     ShiftedTilt,
+    Trees,
     fit_log_ratio,
+    fit_network,
+    fit_trees,
 )
+from privot.integral.references import Floats, Reference, SecureGenerator
 from privot.privacy.rounding import require_delta, require_epsilon
 
 Classifier = Literal["mlp", "trees"]

@@ -44,11 +44,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_finite
-from privot.integral.density import Normalizer, TiltedDensity
+from privot.integral.density import Arrays, Normalizer, TiltedDensity
+from privot.integral.learners import pack, unpack
 from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
-from privot.integral.tilts import Arrays, pack, unpack
 from privot.models import History, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.ledger import Ledger, charge, fingerprint

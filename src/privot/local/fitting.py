@@ -129,11 +129,10 @@ def fit(
         waves: WaveModel = load_object(_WAVES, "times")(release, times, settings, progress=progress)
         return waves
     releases = Releases.of(release)
-    count = len(releases)
     estimator: str = settings.estimator
     if estimator == "auto":
         estimator = "generator" if loss is not None else releases.best_estimator
-    guarantees = []
+    count, guarantees = len(releases), []
     for part in releases.parts:
         guarantees.append(part.guarantee)  # raises an error if a batch is too small
         check_delta(getattr(guarantees[-1], "delta", 0.0), len(part))

@@ -96,7 +96,7 @@ class Atoms:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Categories of a column in a model: its atoms, then mass points (`local.classes.curves`)."""
+    """Categories of a column in a model: its atoms, then mass points (`local.classes.marginals`)."""
 
     codes: Codes  # the schema's code of each place (a,)
     cells: LineCells | None = None  # intervals and points of the places of numbers and dates

@@ -1,4 +1,4 @@
-r"""Division of one person's privacy budget among the parts of a report.
+r"""Budget of a report: its division among parts, and the local ε₀ that a promise of batches allows.
 
 The privacy losses of the parts add up, since they are about the same person (basic composition).
 
@@ -17,23 +17,45 @@ Balle and Wang (2018). The noise of Gaussian columns satisfies this for every j 
 **Shares.** If all columns are reported, the user may set the ε of some, and the others share the rest as
 above. An (ε_1, δ)-private Gaussian image with an ε_2-private label is (ε_1 + ε_2, δ)-private.
 
+**Shuffled reports.** A promise (`privot.schema.schema`) declares ε, δ and the least number of people of
+a batch, and possibly a *floor*: the largest ε₀ of one report. The largest ε₀ that satisfies it is
+calibrated (`most_accurate_shuffled`), and batches have a guarantee (`shuffled_guarantee`).
+
+**Privacy review** of shuffled reports. Adjacency: batches of equal size that differ in the record of one
+unit; if there are several batches, in the unit's record in each. The analyst sees the set of accepted
+reports, in random order and without senders. ε is computed from the number of *accepted* reports, so it
+is larger if reports are dropped or delayed. Batches with fewer reports than the promise's number of
+people are refused. That number is of honest people: other reports give no protection. All inputs are
+public.
+
 References:
     Balle, Wang, *Improving the Gaussian mechanism for differential privacy* (2018).
     Dong, Roth, Su, *Gaussian differential privacy* (2022), for the composition of Gaussians.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from privot import privacy
 from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Mechanism, RandomizedResponse, choose_mechanism
 from privot.mechanisms.choice import takes_points
 from privot.mechanisms.mechanism import mechanism_kind, mechanism_kinds
-from privot.privacy.rounding import LARGEST_EPSILON, check_delta, round_up, sum_up
+from privot.privacy.distributed import EPSILON0_MAX, ReportLaw
+from privot.privacy.rounding import (
+    LARGEST_EPSILON,
+    at_most,
+    check_delta,
+    multiply_up,
+    round_up,
+    sum_up,
+)
+from privot.privacy.shuffling import calibrate_shuffling, composed_shuffled_epsilon, shuffled_delta
 from privot.randomizer.information import choose_forms
 from privot.randomizer.reports.candidates import (
     CANDIDATES,
@@ -44,10 +66,14 @@ from privot.randomizer.reports.candidates import (
 from privot.randomizer.reports.joint import FormDesign, JointReport
 from privot.schema import Column, Schema
 from privot.schema.columns.column import CodedColumn
+from privot.schema.schema import Promise
 
 REPORTS = ("auto", "joint", "split")  # values of `report` in calibration
 _ROUNDING_MARGIN = 1 + 2.0**-38  # factor of the noise, for rounding errors of many columns
 _FEW_ROUNDINGS = 2.0**-50  # bound on the relative rounding error of one or two operations
+
+Calibrated = TypeVar("Calibrated")  # a randomizer
+_PRECISION = 1e-3  # relative precision of ε₀
 
 
 def require_kind(mechanism: str, delta: float) -> None:
@@ -352,3 +378,98 @@ def require_report_columns(report_columns: int | None, total: int) -> None:
         raise PrivotError(
             f"report_columns {report_columns} is not between 1 and the {total} columns that are split"
         )
+
+
+def require_promised(
+    promise: Promise | None, local: privacy.PureDP | privacy.ApproximateDP
+) -> None:
+    """Raise PrivotError if one report, with the guarantee `local`, cannot satisfy the schema's promise.
+
+    If the promise is of shuffled reports, ε is compared with the floor, and δ must be 0.
+    """
+    if promise is None:
+        return
+    require_randomized(promise)
+    most, delta = promise.floor or math.inf, 0.0
+    if promise.where == "local":
+        most, delta = promise.epsilon, promise.delta
+    # Machines may round a logarithm differently.
+    if local.epsilon > most * (1 + 1e-9) or getattr(local, "delta", 0.0) > delta:
+        raise PrivotError(
+            f"one report has {local}, and the schema promises {promise}: calibrate by the schema, or "
+            "leave [promise] out"
+        )
+
+
+def require_batch_promised(promise: Promise, law: ReportLaw) -> None:
+    """Raise PrivotError if the least batch of shuffled reports of a law does not satisfy a promise."""
+    people, delta = promise.people or 1, promise.delta
+    if shuffled_delta(law, people, promise.epsilon, delta) > delta:
+        raise PrivotError(
+            f"the schema promises {promise}, and reports of ε₀ = {at_most(law.epsilon0)} do not keep "
+            "it: calibrate by the schema"
+        )
+
+
+def require_randomized(promise: Promise) -> None:
+    """Raise PrivotError for a promise of sums, for which no record is randomized by itself."""
+    if promise.where not in ("local", "shuffled"):
+        raise PrivotError(
+            f"where is {promise.where!r}, where no record is randomized by itself: use "
+            f"privot.{promise.where}, or promise 'local' or 'shuffled'"
+        )
+
+
+def most_accurate_shuffled(
+    promise: Promise, calibrate: Callable[[float], Calibrated]
+) -> Calibrated:
+    """Return the randomizer with the largest ε₀, to 0.1 %, whose shuffled reports satisfy a promise.
+
+    Arguments:
+        promise: ε and δ of the batch, its least number of people, and the largest ε₀.
+        calibrate: Function from ε₀ to a randomizer.
+    """
+    people, most = promise.people or 1, min(promise.floor or EPSILON0_MAX, EPSILON0_MAX)
+    # The margin ensures that the ε of the batch, which is rounded up, does not exceed the promise's.
+    epsilon = promise.epsilon * (1 - 1e-6)
+
+    def satisfies(randomizer: Any) -> bool:
+        law = randomizer.report_law
+        return shuffled_delta(law, people, epsilon, promise.delta) <= promise.delta
+
+    # This ε₀ suffices for every mechanism. No more than twice as much, or 3 more, is tried.
+    low = min(calibrate_shuffling(epsilon, people, promise.delta), most)
+    best = calibrate(low)
+    if low == most:
+        return best
+    high = min(2 * low, low + 3, most)
+    if satisfies(largest := calibrate(high)):
+        return largest
+    while high - low > _PRECISION * low:
+        middle = (low + high) / 2
+        randomizer = calibrate(middle)
+        if satisfies(randomizer):
+            low, best = middle, randomizer
+        else:
+            high = middle
+    return best
+
+
+@lru_cache(maxsize=256)
+def shuffled_guarantee(
+    promise: Promise, law: ReportLaw, num_reports: int, batches: int, unit: str
+) -> privacy.DistributedDP:
+    """Return the guarantee of honestly shuffled batches of at least `num_reports` accepted reports.
+
+    Raises:
+        PrivotError: if there are fewer reports than the promise's number of people.
+    """
+    least = promise.people or 1
+    if num_reports < least:
+        raise PrivotError(
+            f"{num_reports:,} reports were accepted, and the promise is of a batch of {least:,} or "
+            "more: fewer are not opened, nor added to another batch; leave them out"
+        )
+    epsilon = composed_shuffled_epsilon(law, num_reports, promise.delta, batches)
+    batch = privacy.DistributedDP(epsilon, promise.delta, "shuffled", num_reports, unit=unit)
+    return replace(batch, floor=multiply_up(law.epsilon0, batches), batches=batches)

@@ -20,10 +20,10 @@ from privot.core.errors import PrivotError
 from privot.mechanisms import Gaussian, Laplace, Mechanism, RandomizedResponse
 from privot.mechanisms.additive_noise import choose_grid
 from privot.privacy.rounding import check_delta
+from privot.randomizer.budget import most_accurate_shuffled
 from privot.randomizer.information import choose_forms
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import FormDesign, JointReport
-from privot.randomizer.reports.shuffled import most_accurate_shuffled
 from privot.schema import Schema
 
 

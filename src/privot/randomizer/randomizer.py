@@ -36,15 +36,14 @@ from privot.mechanisms import Mechanism, compare_mechanisms
 from privot.mechanisms.mechanism import mechanism_from_dict
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, compose, guarantee_from_dict
 from privot.privacy.distributed import ReportLaw
-from privot.randomizer.budget import calibrate_reports, require_report_columns, split_guarantee
-from privot.randomizer.reports import shuffled
+from privot.randomizer import budget
+from privot.randomizer.integrity import seal, unseal
 from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, reason_beside_others
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.randomizer.reports.validation import seal, unseal
 from privot.schema import Schema
-from privot.schema.promise import promise_or_epsilon
+from privot.schema.schema import promise_or_epsilon
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee
 
@@ -83,7 +82,7 @@ class Randomizer(Summarized):
         self._require_each_column_once()
         self._require_names_unreserved()
         # The guarantee raises an error for mechanisms that do not fit or have no guarantee.
-        shuffled.require_promised(self.schema.promise, self.guarantee)
+        budget.require_promised(self.schema.promise, self.guarantee)
 
     @classmethod
     def calibrate(
@@ -122,10 +121,10 @@ class Randomizer(Summarized):
         """
         promise = promise_or_epsilon(schema.promise, epsilon, delta or None)
         if promise is not None:
-            shuffled.require_randomized(promise)
+            budget.require_randomized(promise)
 
         def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
-            parts = calibrate_reports(
+            parts = budget.calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
             count = None if parts.joint else report_columns
@@ -139,7 +138,7 @@ class Randomizer(Summarized):
             return randomizer
 
         if promise is not None and promise.where == "shuffled":
-            return cast(Self, shuffled.most_accurate_shuffled(promise, calibrate_locally))
+            return cast(Self, budget.most_accurate_shuffled(promise, calibrate_locally))
         if promise is not None:
             epsilon, delta = promise.epsilon, promise.delta
         return cast(Self, calibrate_locally(cast(float, epsilon), delta))
@@ -155,7 +154,9 @@ class Randomizer(Summarized):
         if self.candidates:
             parts.append(self.candidates.guarantee(self.schema.unit))
         if self.mechanisms:
-            split = split_guarantee(self.schema, self.mechanisms, self.num_reported, self.delta)
+            split = budget.split_guarantee(
+                self.schema, self.mechanisms, self.num_reported, self.delta
+            )
             parts.append(split)
         total: PureDP | ApproximateDP = compose(*parts)
         return total
@@ -200,9 +201,7 @@ class Randomizer(Summarized):
         if promise is None or promise.where != "shuffled":
             return self.guarantee.times(batches)
         count = (promise.people or 1) if num_reports is None else num_reports
-        return shuffled.shuffled_guarantee(
-            promise, self.report_law, count, batches, self.schema.unit
-        )
+        return budget.shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
         """Return the guarantee of a panel.
@@ -413,7 +412,7 @@ class Randomizer(Summarized):
                 "again with `privot calibrate`"
             )
         if promise := schema.shuffled_promise:
-            shuffled.require_batch_promised(promise, randomizer.report_law)
+            budget.require_batch_promised(promise, randomizer.report_law)
         if program != randomizer.program:
             raise PrivotError(
                 "the randomizer's program for devices is not that of its mechanisms, so it has no "
@@ -458,7 +457,7 @@ class Randomizer(Summarized):
                     f"column {name!r} of the joint report is not as the schema declares it: "
                     "calibrate again"
                 )
-        require_report_columns(self.report_columns, len(mechanisms))
+        budget.require_report_columns(self.report_columns, len(mechanisms))
 
     def _require_names_unreserved(self) -> None:
         """Raise PrivotError for columns with names that a release uses for other columns."""

@@ -4,7 +4,7 @@ A **word** is a uniform 64-bit integer. A device takes words from its operating 
 test from a list. Draws use the words in a fixed order, so that implementations can be compared. A
 randomizer's JSON contains a **program** with the integers by which each column's **answer**, a list of
 random integers, is drawn. Each kind of draw is a class (`Draw`) that has these integers and defines how
-it draws, the bytes of its answers (`privot.wire.payload`), which integers its proof covers, and the
+it draws, the bytes of its answers (`privot.wire.report`), which integers its proof covers, and the
 largest likelihood ratio $R = \max_{x, x′, y} P(y | x) / P(y | x′)$ that the integers imply. R is
 computed in closed form, independently of the code that chose the integers. Below, $W = 2^{64}$.
 
@@ -29,7 +29,7 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 from privot.core.errors import PrivotError, register_kind
-from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers
+from privot.wire.report import CellSet, Layout, Numbers, SignedIntegers
 from privot.wire.windows import WindowGeometry
 
 WORDS = 2**64  # number W of words

@@ -10,7 +10,7 @@ from few_settings import few_settings
 from moving_people import USES, uses_only
 from privot import PrivotError, Randomizer
 from privot.local import fit_waves
-from privot.schema.promise import Promise
+from privot.schema.schema import Promise
 from privot.waves import Panel
 
 PEOPLE = 1500

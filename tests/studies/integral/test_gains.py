@@ -8,9 +8,8 @@ import pytest
 from integral.boosted import Q0, P, X, edges_of, gained, good, mean, rounds_of, tilted
 from privot.core.errors import PrivotError
 from privot.integral import BoostSettings, ClippedRatioSettings, boost, clip_ratio
-from privot.integral.learners import NetworkSettings
+from privot.integral.learners import BOUND, NetworkSettings
 from privot.integral.references import StandardNormal
-from privot.integral.tilts import BOUND
 from studies.integral.published_gains import (
     Edges,
     gain,

@@ -16,7 +16,7 @@ from integral.boosted import (
     rounds_of,
 )
 from privot.core.errors import PrivotError
-from privot.integral.tilts import BOUND
+from privot.integral.learners import BOUND
 from studies.integral.published_gains import (
     Edges,
     fat_enough,

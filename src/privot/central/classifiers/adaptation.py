@@ -69,8 +69,7 @@ from privot.models import Checkpoint
 from privot.privacy import gaussian_epsilon
 from privot.privacy.rounding import at_most
 from privot.training import Progress
-from privot.training.loop import train
-from privot.training.parallel import threads_for
+from privot.training.loop import threads_for, train
 
 # These settings were chosen on labels of the training split of one target, and used for all others.
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue

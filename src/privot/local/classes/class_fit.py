@@ -61,9 +61,14 @@ import numpy as np
 from privot.core.errors import PrivotError
 from privot.core.processes import map_threads
 from privot.local.classes.counts import Array, CountTables, count_releases, count_tables
-from privot.local.classes.curves import pieces_of_columns, place_mass_points
 from privot.local.classes.expectation import ascend, expectation, random_start
-from privot.local.classes.marginals import rake, shrink_marginals, stacked_marginals
+from privot.local.classes.marginals import (
+    pieces_of_columns,
+    place_mass_points,
+    rake,
+    shrink_marginals,
+    stacked_marginals,
+)
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.model import LocalModel
 from privot.local.releases import Releases

@@ -2,7 +2,7 @@ r"""Likelihoods of counted reports (`privot.randomizer.reports.counts`), in flat
 
 | word | meaning |
 |---|---|
-| piece | component of a column's distribution: an atom (`privot.local.releases`) or a bump (`curves`) |
+| piece | component of a column's marginal: an atom (`privot.local.releases`) or a bump (`marginals`) |
 | query | a column in one of its alphabets |
 | cell | a code of a query, or a combination of codes of several queries |
 | answer | what is reported about one query, or about several jointly |

@@ -61,8 +61,8 @@ from privot.privacy.rounding import exactly
 from privot.randomizer import Release
 from privot.randomizer.reports.candidates import CandidateAnswers, CandidatesReport
 from privot.schema.domains import Array
+from privot.training import attach_model
 from privot.training.loop import TrainingSettings, train
-from privot.training.stopping import attach_model
 
 _NODES, _MIN_LENGTH = 9, 1e-6  # number of quadrature nodes; least length of a mean
 _SHARE_SPREAD, _LEVEL_SPREAD = 1.0, 0.5  # prior deviations of log shares, and of the log level of D

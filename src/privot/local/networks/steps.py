@@ -55,7 +55,7 @@ from privot.local.networks.cost import LikelihoodCost, ReportBatch
 from privot.local.networks.heads import Outputs
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.training.parallel import ALONE, Group
+from privot.training.loop import ALONE, Group
 from privot.transport import SinkhornResult, SinkhornSolver, entropic_cost
 from privot.transport.sinkhorn import entropic_cost_of_rows
 

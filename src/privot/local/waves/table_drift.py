@@ -23,8 +23,7 @@ import scipy
 
 from privot.core.errors import PrivotError
 from privot.local.classes.counts import Factor, Query, count_releases
-from privot.local.classes.curves import Curve, Pieces
-from privot.local.classes.marginals import rake
+from privot.local.classes.marginals import Curve, Pieces, rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
 from privot.local.releases import Places, Releases
 from privot.local.waves.paths import (

@@ -1,6 +1,6 @@
 """Conversion of devices' payloads, the bytes of many reports, into the rows of a release.
 
-A payload is read as `privot.wire.payload` specifies, each field in the layout of its draw, for all
+A payload is read as `privot.wire.report` specifies, each field in the layout of its draw, for all
 reports at once. A payload is refused if it contains bytes that no device writes (an unsorted set, too
 many bits, nonzero padding), so that every report has a unique encoding, or by `Randomizer.reasons`.
 
@@ -19,8 +19,16 @@ from privot.device.device import JointPart, SplitPart
 from privot.randomizer.randomizer import Randomizer
 from privot.randomizer.reports.joint import JointAnswers
 from privot.randomizer.reports.rows import ID_BYTES, ID_TYPE, REPORT_ID, grouped
-from privot.wire.payload import CellSet, Layout, Numbers, SignedIntegers, number_bytes
-from privot.wire.report import MAX_PAYLOAD, Report, WireError
+from privot.wire.report import (
+    MAX_PAYLOAD,
+    CellSet,
+    Layout,
+    Numbers,
+    Report,
+    SignedIntegers,
+    WireError,
+    number_bytes,
+)
 
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]

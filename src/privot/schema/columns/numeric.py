@@ -18,9 +18,19 @@ from numpy.random import Generator
 from pydantic import BeforeValidator, Field, model_validator
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.alphabet import Bins, Codes, num_fine_bins, refine, standard_codings
+from privot.schema.columns.alphabet import (
+    Bins,
+    Codes,
+    Scale,
+    choose_edges,
+    equal_mass,
+    num_fine_bins,
+    refine,
+    roundest,
+    standard_codings,
+    without_empty,
+)
 from privot.schema.columns.column import RANGE, BoundedColumn, Bounds, CodedColumn, TableColumns
-from privot.schema.columns.edges import Scale, choose_edges, equal_mass, roundest, without_empty
 from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
-from privot.schema.columns.edges import exact_text
+from privot.schema.columns.alphabet import exact_text
 from privot.schema.domains import Array
 
 # Texts that stand for a missing number or date.

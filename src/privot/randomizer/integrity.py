@@ -1,17 +1,29 @@
-"""Signatures of randomizers, by which devices accept only randomizers of a trusted signer.
+"""Integrity of randomizers: canonical JSON with a fingerprint, and signatures that devices verify.
 
-The fingerprint of a randomizer (`privot.randomizer.reports.validation`) protects against accidents only:
-anyone who can write the file can reduce the noise and compute the fingerprint again. An **Ed25519
-signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made only with the
-private key. A device that **pins** (contains) the public key refuses any other file before reading it.
+The **fingerprint**, a checksum of a randomizer's JSON, detects changes by accident or by hand. It is no
+signature: anyone who can write the file can reduce the noise and compute it again. So whenever a
+randomizer is read, its guarantee and the **program** by which devices draw (`privot.device` runs it,
+`docs/reference/wire.md` specifies it) are computed from its mechanisms, and files with another guarantee
+or program are refused.
 
-**Privacy review.** No record is read. The holder of the key can sign a randomizer with any ε. A page
-that pins the fingerprint as well is protected from stolen keys and from older signed randomizers.
+An **Ed25519 signature** (RFC 8032) of the file's bytes, in `randomizer.json.sig` beside it, can be made
+only with the private key. A device that **pins** (contains) the public key refuses any other file before
+reading it.
+
+**Privacy review.** No record is read: a program is a function of the schema and the mechanisms, and
+reports drawn with it have the mechanisms' guarantee. The holder of the key can sign a randomizer with
+any ε. A page that pins the fingerprint as well is protected from stolen keys and from older signed
+randomizers.
 """
 
 import base64
+import hashlib
+import json
 import os
+import re
+import secrets
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -21,6 +33,62 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from privot.core.errors import PrivotError
 from privot.core.files import cannot_write, write_file
+
+FORMAT = 3
+_FIELDS = (
+    "schema", "mechanisms", "report_columns", "delta", "joint", "candidates", "guarantee", "device",
+    "campaign",
+)  # fmt: skip
+
+
+def seal(**fields: Any) -> str:
+    """Return the canonical JSON of a randomizer's fields, with format and fingerprint."""
+    fields = {"format": FORMAT} | fields
+    return json.dumps(fields | {"fingerprint": _fingerprint(fields)}, separators=(",", ":"))
+
+
+def unseal(text: str | bytes) -> dict[str, Any]:
+    """Return the fields of the canonical JSON of a randomizer.
+
+    Unknown fields are left out, because they could mark the reports of single devices.
+
+    Raises:
+        PrivotError: if the JSON is damaged, altered, or has another format.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        fingerprint = fields.pop("fingerprint")
+        version = fields["format"]
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise PrivotError(
+            "the randomizer is not readable: write it again with `privot calibrate` (the encoder of a "
+            "campaign with two servers cannot be used here)"
+        ) from None
+    if version != FORMAT:
+        remedy = "calibrate it again" if version in range(FORMAT) else "upgrade privot"
+        raise PrivotError(
+            f"the randomizer has format {version}, this version reads {FORMAT}: {remedy}"
+        )
+    if fingerprint != _fingerprint(fields):
+        raise PrivotError(
+            "the randomizer was altered after it was calibrated, so its guarantee is void: "
+            "calibrate again with `privot calibrate`"
+        )
+    if not re.fullmatch("[0-9a-f]{32}", str(fields.get("campaign", "0" * 32))):
+        raise PrivotError(
+            "the randomizer's campaign is no name of 32 hexadecimal digits: make the campaign again"
+        )
+    return {name: fields[name] for name in _FIELDS if name in fields}
+
+
+def with_campaign(text: str) -> str:
+    """Return a randomizer's JSON with a random name of its campaign, and so a unique fingerprint."""
+    return seal(**unseal(text) | {"campaign": secrets.token_hex(16)})
+
+
+def _fingerprint(fields: dict[str, Any]) -> str:
+    # Keys are not sorted, because the order of columns is part of a randomizer.
+    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
 
 
 def new_key(path: Path) -> None:
