@@ -17,6 +17,7 @@ DATE = 'kind = "datetime"\nbounds = ["2020-02-29", "2024-12-31"]\n'
 TIME = 'kind = "datetime"\nbounds = ["1969-12-31", "2024-12-31"]\nresolution = "second"\n'
 CENTURIES = 'kind = "datetime"\nbounds = ["1890-01-01", "2110-12-31"]\n'
 CENTS = 'kind = "numeric"\nbounds = [0.1, 6]\ndecimals = 2\nspikes = [1.01]\nbins = 9\n'
+FAR_CENTS = 'kind = "numeric"\nbounds = [10000000.02, 10000000.17]\ndecimals = 2\n'
 STEPS = 'kind = "numeric"\nbounds = [1, 31]\nstep = 2.5\n'
 ENDS = 'kind = "numeric"\nbounds = [0, 60]\ninteger = true\nspikes = [0, 60]\n'
 PET = (
@@ -121,6 +122,7 @@ CAMPAIGNS = [
     Campaign("joint_corners", {"home": DISK + "bins = 10\n", "sex": SEX}, 6.0, {"report_columns": 2}),
     Campaign("joint_and_split", {"p": vector(5, "radius = 7.0"), "sex": SEX, "yes": YES}, 6.0, {}),
     Campaign("split_some", _MIXED | {"home2": BOX}, 6.0, _SPLIT | {"report_columns": 2}),
+    Campaign("bins_far_cents", {"paid": FAR_CENTS}, 2.0, _SUBSET),
     Campaign("clip_number", {"n": NUMBER + CLIP}, 1.0, _SPLIT),
     Campaign("clip_cents", {"paid": CENTS + NULL + CLIP}, 2.0, _SUBSET),
     Campaign("clip_days", {"at": DATE + CLIP}, 1.0, _SPLIT),
