@@ -130,6 +130,8 @@ CAMPAIGNS = [
     Campaign("clip_quadrant", {"home": DISK + "non_negative = true\n" + CLIP}, 4.0, _SPLIT),
     Campaign("clip_ball", {"p": vector(5, "radius = 7.0\n" + CLIP)}, 10.0, _LAPLACE),
     Campaign("clip_cells", {"home": DISK + CLIP, "age": AGE + CLIP}, 6.0, {"report_columns": 2}),
+    Campaign("format_days", {"at": DATE + NULL + 'format = "%d/%m/%Y"\n'}, 1.0, _SPLIT),
+    Campaign("format_joint", {"at": DATE + 'format = "on %m.%d.%Y"\n', "sex": SEX}, 2.0, {}),
     Campaign("refuse_days", {"at": DATE + 'out_of_bounds = "refuse"\n'}, 1.0, _SPLIT),
     Campaign("split_nine", {f"yes{i}": YES for i in range(9)}, 3.0, _SPLIT | {"report_columns": 3}),
 ]  # fmt: skip

@@ -24,6 +24,8 @@ def fields_of(name):
 # Suite, path below `device`, value.
 DRAW = ("split", "reports", 0, "draw")
 CHANGES = [
+    *(("window_days", ("columns", "at", "format"), value)
+      for value in ("%d/%m", "%d %d %m %Y", "%b %d %m %Y", "%Y%m%d%", "%(x)%Y%m%d", "", 5, None)),
     *(("window_number", ("columns", "n", "out_of_bounds"), value) for value in ("refuse", True, 1)),
     *(("window_number", (*DRAW, "radius"), value) for value in (-1, 0.5, "9", None, True, 2**40)),
     *(("window_number", (*DRAW, "anywhere"), value)

@@ -23,6 +23,8 @@ export type Counted = {
   out_of_bounds?: "clip";
   nullable: boolean;
   seconds?: number | null;
+  /** Of dates, as in strftime; ISO 8601 is read as well. */
+  format?: string;
   origin?: number;
   step?: number;
 };

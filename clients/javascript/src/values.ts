@@ -125,17 +125,20 @@ function numberOf(name: string, record: DataRecord, take: Counted): number | nul
   const value = valueOf(name, record);
   const seconds = take.seconds ?? null;
   if (value === null || Number.isNaN(value)) return take.nullable ? null : missing(name, null);
-  if (seconds !== null) return Math.floor(secondsOf(name, value) / seconds);
+  if (seconds !== null) return Math.floor(secondsOf(name, value, take.format) / seconds);
   if (typeof value !== "number") refuse(name, "holds no number");
   if (!(Math.abs(value) < 2 ** 1023)) refuse(name, "is infinite, or too large for a number");
   return take.step === undefined ? value : (value - take.origin!) / take.step;
 }
 
-/** Seconds since 1970 of a date or a time without an offset, as ISO 8601 writes it. */
-function secondsOf(name: string, value: unknown): number {
-  const match = typeof value === "string" ? MOMENT.exec(value) : null;
-  if (!match) refuse(name, "holds no date: write it as 2024-05-31 or …T12:00:00");
-  const [year, month, day, hour, minute, second] = match.slice(1).map((part) => Number(part ?? 0)) as [
+/** Seconds since 1970 of a date or a time without an offset, in a format of strftime or in ISO 8601. */
+function secondsOf(name: string, value: unknown, format?: string): number {
+  const text = typeof value === "string" ? value : "";
+  const own = format?.replace(/[^\w%]/g, "\\$&").replace(/%(.)/g, (_, code) => `(?<${code}>[0-9]{${code === "Y" ? 4 : 2}})`);
+  const parts = own && new RegExp(`^${own}$`).exec(text)?.groups;
+  const match = parts ? ["Y", "m", "d", "H", "M", "S"].map((code) => parts[code]) : MOMENT.exec(text)?.slice(1);
+  if (!match) refuse(name, `holds no date: write it as ${format ?? "2024-05-31 or …T12:00:00"}`);
+  const [year, month, day, hour, minute, second] = match.map((part) => Number(part ?? 0)) as [
     number, number, number, number, number, number,
   ];
   const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);

@@ -33,7 +33,9 @@ _INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of
 _SCALE_ERROR, _STEP_ERROR = 1e-9, 1e-6  # rounding errors, in scales of a domain and in steps
 _PULL = 1e-5  # points whose cell has no code move by this share toward the center
 _DATE_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII
+    r"(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
+    r"(?:[T ](?P<H>\d\d):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.\d+)?)?)?",
+    re.ASCII,
 )
 _EPOCH, _DAY = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), 86_400
 _YEARS = -62_135_596_800, 253_402_300_799  # seconds since 1970, of the years 1 to 9999
@@ -48,7 +50,7 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None if encoding["nullable"] else _refuse_missing(name)
     if seconds is not None:
-        return float(_seconds(name, value) // seconds)
+        return float(_seconds(name, value, encoding.get("format")) // seconds)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise PrivotError(f"column {name!r} holds no number")
     if not abs(value) < 2.0**1023:
@@ -56,12 +58,18 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     return (value - encoding["origin"]) / encoding["step"] if "step" in encoding else float(value)
 
 
-def _seconds(name: str, value: object) -> int:
-    """Return the seconds since 1970 of an ISO 8601 date or time without an offset."""
-    match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
+def _seconds(name: str, value: object, form: str | None) -> int:
+    """Return the seconds since 1970 of a date or time, in a format of strftime or in ISO 8601."""
+    text = value if isinstance(value, str) else ""
+    pattern = re.escape(form or "").replace("%Y", "(?P<Y>[0-9]{4})")
+    own = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
+    match = own or _DATE_TIME.fullmatch(text)
     if match is None:
-        raise PrivotError(f"column {name!r} holds no date: write it as 2024-05-31 or …T12:00:00")
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
+        raise PrivotError(
+            f"column {name!r} holds no date: write it as {form or '2024-05-31 or …T12:00:00'}"
+        )
+    parts = [match.groupdict().get(code) for code in "YmdHMS"]
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     try:
         moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC)
     except ValueError:

@@ -29,6 +29,7 @@ term. Squared j times, with the same rounding, the two bound $e^x$.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -183,6 +184,10 @@ def _check_number(where: str, encoding: Mapping[str, Any]) -> None:
     require(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
     if encoding.get("seconds") is not None:
         require_whole(f"{where}, seconds", encoding["seconds"], 1, 2**32)
+    form = encoding.get("format", "%Y%m%d")
+    codes = re.findall("%(.?)", form) if isinstance(form, str) else []
+    fits = {*"Ymd"} <= {*codes} and sorted(codes) == sorted({*codes} & {*"YmdHMS"})
+    require(fits, f"{where}, format", form, "of strftime, with each code once")
     if "step" in encoding:
         _float(f"{where}, step", encoding["step"], _SMALLEST)
         _float(f"{where}, origin", encoding.get("origin"))

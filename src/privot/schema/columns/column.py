@@ -128,6 +128,10 @@ class Column(BaseModel):
         """Return the names of its table columns."""
         return (name,)
 
+    def in_format(self, name: str, table: pa.Table) -> pa.Table:
+        """Return a table of sampled records with this column as its schema writes it."""
+        return table
+
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
         """Return (raw values (n, …) in the kind's representation, all their problems)."""

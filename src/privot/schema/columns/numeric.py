@@ -31,7 +31,7 @@ from privot.schema.columns.alphabet import (
     without_empty,
 )
 from privot.schema.columns.column import RANGE, BoundedColumn, Bounds, CodedColumn, TableColumns
-from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
+from privot.schema.columns.raw_values import Problem, Steps, date_pattern, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
 _FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
@@ -427,6 +427,7 @@ class NumericColumn(NumberColumn):
 
 
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_FINEST = {"day": "d", "hour": "H", "minute": "M", "second": "S"}  # codes of strftime
 _EPOCH = dt.datetime(1970, 1, 1)
 _LAST_SECOND = 9e12  # of test values, since 1970; its microseconds fit into 64-bit integers
 
@@ -449,6 +450,7 @@ class DatetimeColumn(NumberColumn):
         bounds: First and last date or time, in UTC without an offset.
         resolution: `"day"`, `"hour"`, `"minute"` or `"second"`, to which times are rounded down.
         bins: The number of equal bins, or the edges; ten bins by default.
+        format: Format of strftime, such as `"%d/%m/%Y"`, of texts in tables of records and samples.
         nullable: Whether a value may be missing.
         out_of_bounds: See `BoundedColumn`.
 
@@ -462,6 +464,7 @@ class DatetimeColumn(NumberColumn):
     bounds: tuple[Moment, Moment]
     resolution: Literal["day", "hour", "minute", "second"] = "day"
     bins: int | tuple[Moment, ...] | None = None
+    format: str | None = None
 
     in_rules = "date"
 
@@ -472,6 +475,10 @@ class DatetimeColumn(NumberColumn):
     @property
     def counted_in(self) -> str:
         return self.resolution
+
+    @property
+    def step_program(self) -> dict[str, Any]:
+        return super().step_program | ({"format": self.format} if self.format else {})
 
     def equal_bins(self, bins: int | None) -> tuple[float, ...]:
         (low,), (high,) = self.domain.lower, self.domain.upper
@@ -519,7 +526,7 @@ class DatetimeColumn(NumberColumn):
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
         """Return (the column's numbers (n,), NaN where missing; all problems of the raw values)."""
-        times, problems = read_times(table.column(name), name, self.nullable)
+        times, problems = read_times(table.column(name), name, self.nullable, self.format)
         microseconds = pc.fill_null(times.cast(pa.int64()), 0).to_numpy()
         steps = (microseconds // (1_000_000 * self.step_seconds)).astype(np.float64)
         return np.where(np.asarray(times.is_null()), np.nan, steps), problems
@@ -552,6 +559,12 @@ class DatetimeColumn(NumberColumn):
             return integers.cast(pa.int32()).cast(pa.date32())
         return pc.multiply(integers, self.step_seconds).cast(pa.timestamp("s"))
 
+    def in_format(self, name: str, table: pa.Table) -> pa.Table:
+        if self.format is None:
+            return table
+        texts = pc.strftime(table.column(name).cast(pa.timestamp("s")), self.format)
+        return table.set_column(table.column_names.index(name), name, texts)
+
     def _make_up(self, numbers: Array) -> pa.Array:
         absent, last = np.isnan(numbers), _LAST_SECOND // self.step_seconds
         steps = np.clip(np.rint(np.where(absent, 0.0, numbers)), -last, last).astype(np.int64)
@@ -560,4 +573,6 @@ class DatetimeColumn(NumberColumn):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.domain, self.alphabet  # building them checks bounds and bins
+        if self.format is not None:
+            date_pattern(self.format, _FINEST[self.resolution])
         return self

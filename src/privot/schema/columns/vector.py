@@ -247,7 +247,7 @@ class VectorColumn(BoundedColumn):
         cells, domain = self._cells, self.domain.program
         if domain is None:
             return None
-        encoding = {"take": "cell", "columns": list(self.columns), "domain": domain}
+        encoding: dict[str, Any] = {"take": "cell", "columns": list(self.columns), "domain": domain}
         encoding |= {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
         return encoding | self.clip_program
 
