@@ -163,14 +163,17 @@ def new(
         from privot.schema.drafts import draft_header
         from privot.tables.record_files import read_header
 
-        draft = draft_header(read_header(like, record_form(separator, None)), like.name)
-        _write_completable(draft, output or Path("schema.toml"), [like], force)
+        form = record_form(separator, None)
+        _write_incomplete(
+            lambda: draft_header(read_header(like, form), like.name), output, [like], force
+        )
     elif source is not None:
         from privot.schema.drafts import draft_schema
 
         inputs = [Path(source)] if Path(source).exists() else []
-        draft = draft_schema(read_text(source, "metadata"), table)
-        _write_completable(draft, output or Path("schema.toml"), inputs, force)
+        _write_incomplete(
+            lambda: draft_schema(read_text(source, "metadata"), table), output, inputs, force
+        )
     else:
         _declare(lines, rule or [], output or Path("schema.toml"), force)
 
@@ -189,10 +192,13 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
     print(f"{output}: {num_columns} columns; for what is reported: privot schema check {output}")
 
 
-def _write_completable(draft: str, output: Path, inputs: list[Path], force: bool) -> None:
+def _write_incomplete(
+    make: Callable[[], str], output: Path | None, inputs: list[Path], force: bool
+) -> None:
     """Write a draft, which a person completes."""
+    output = output or Path("schema.toml")
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    write_file(output, draft)
+    write_file(output, make())
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 

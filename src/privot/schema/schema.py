@@ -361,12 +361,16 @@ def _table_columns(columns: dict[str, Column]) -> tuple[str, ...]:
 
 
 def _explain(error: pydantic.ValidationError) -> str:
-    """Return a line that names column, value and remedy for each of pydantic's errors.
+    """Return a line that names column, value and remedy for each field of a column with an error.
 
-    Misspelled fields come first, because they usually explain missing ones.
+    Misspelled fields come first, because they usually explain missing ones. All fields beside columns
+    have one line, since a file with many unknown ones is no schema.
     """
     details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-    return "\n".join(map(_explain_one, details))
+    lines: dict[tuple[int | str, ...], str] = {}
+    for detail in details:
+        lines.setdefault(detail["loc"][:3] if len(detail["loc"]) > 1 else (), _explain_one(detail))
+    return "\n".join(lines.values())
 
 
 def _explain_one(detail: Any) -> str:
