@@ -212,25 +212,11 @@ def _syntax_error(line: str) -> PrivotError:
     )
 
 
-# Headers of tables.
-
-
 def draft_header(header: Mapping[str, Any], source: str) -> str:
     """Return a draft schema, as TOML, for columns of these names and Arrow types; None if unknown.
 
     Kinds that are unknown, bounds and categories are left to a person. They are never computed from
     rows: they are public, and would show the table's extreme and rare records without noise.
-
-    Examples:
-        >>> print(draft_header({"smokes": pa.bool_()}, "people.parquet"))
-        # A draft from the header of people.parquet: complete it, then `privot schema check`.
-        # No row was read: bounds and categories computed from records would show some to everybody.
-        unit = "person"  # whom one record belongs to: a person must not have two
-        <BLANKLINE>
-        [columns.smokes]
-        kind = "boolean"
-        # nullable = true  # if it may be missing
-        <BLANKLINE>
     """
     head = [
         f"A draft from the header of {source}: complete it, then `privot schema check`.",
