@@ -17,6 +17,7 @@ DATE = 'kind = "datetime"\nbounds = ["2020-02-29", "2024-12-31"]\n'
 TIME = 'kind = "datetime"\nbounds = ["1969-12-31", "2024-12-31"]\nresolution = "second"\n'
 CENTURIES = 'kind = "datetime"\nbounds = ["1890-01-01", "2110-12-31"]\n'
 CENTS = 'kind = "numeric"\nbounds = [0.1, 6]\ndecimals = 2\nspikes = [1.01]\nbins = 9\n'
+FAR_CENTS = 'kind = "numeric"\nbounds = [10000000.02, 10000000.17]\ndecimals = 2\n'
 STEPS = 'kind = "numeric"\nbounds = [1, 31]\nstep = 2.5\n'
 ENDS = 'kind = "numeric"\nbounds = [0, 60]\ninteger = true\nspikes = [0, 60]\n'
 PET = (
@@ -30,6 +31,7 @@ WORK = (
 BOX = 'kind = "vector"\ncolumns = ["lon", "lat"]\nbounds = [[-8.7, 1.8], [49.8, 60.9]]\n'
 DISK = 'kind = "vector"\ncolumns = ["x", "y"]\nradius = 20.0\n'
 NULL = "nullable = true\n"
+CLIP = 'out_of_bounds = "clip"\n'
 _SPLIT: dict[str, Any] = {"report": "split"}
 _LAPLACE = _SPLIT | {"mechanism": "laplace"}
 _SUBSET = _SPLIT | {"mechanism": "subset_selection"}
@@ -120,5 +122,16 @@ CAMPAIGNS = [
     Campaign("joint_corners", {"home": DISK + "bins = 10\n", "sex": SEX}, 6.0, {"report_columns": 2}),
     Campaign("joint_and_split", {"p": vector(5, "radius = 7.0"), "sex": SEX, "yes": YES}, 6.0, {}),
     Campaign("split_some", _MIXED | {"home2": BOX}, 6.0, _SPLIT | {"report_columns": 2}),
+    Campaign("bins_far_cents", {"paid": FAR_CENTS}, 2.0, _SUBSET),
+    Campaign("clip_number", {"n": NUMBER + CLIP}, 1.0, _SPLIT),
+    Campaign("clip_cents", {"paid": CENTS + NULL + CLIP}, 2.0, _SUBSET),
+    Campaign("clip_days", {"at": DATE + CLIP}, 1.0, _SPLIT),
+    Campaign("clip_box", {"home": BOX + CLIP}, 4.0, _SPLIT),
+    Campaign("clip_quadrant", {"home": DISK + "non_negative = true\n" + CLIP}, 4.0, _SPLIT),
+    Campaign("clip_ball", {"p": vector(5, "radius = 7.0\n" + CLIP)}, 10.0, _LAPLACE),
+    Campaign("clip_cells", {"home": DISK + CLIP, "age": AGE + CLIP}, 6.0, {"report_columns": 2}),
+    Campaign("format_days", {"at": DATE + NULL + 'format = "%d/%m/%Y"\n'}, 1.0, _SPLIT),
+    Campaign("format_joint", {"at": DATE + 'format = "on %m.%d.%Y"\n', "sex": SEX}, 2.0, {}),
+    Campaign("refuse_days", {"at": DATE + 'out_of_bounds = "refuse"\n'}, 1.0, _SPLIT),
     Campaign("split_nine", {f"yes{i}": YES for i in range(9)}, 3.0, _SPLIT | {"report_columns": 3}),
 ]  # fmt: skip

@@ -76,6 +76,9 @@ def _number(take: dict[str, Any], axis: int, grid: Grid, rng: random.Random) -> 
     )
     if not take.get("seconds"):
         return take.get("origin", 0) + number * take.get("step", 1)
+    if "format" in take and rng.random() < 0.6:
+        days = math.floor(number)
+        return (dt.datetime(1970, 1, 1) + dt.timedelta(days=days)).strftime(take["format"])
     if rng.random() < 0.05:
         return rng.choice(("2000-02-29", "1900-03-01", "2100-02-28"))
     seconds = math.floor(number) * take["seconds"] + rng.randrange(take["seconds"])
@@ -131,6 +134,9 @@ def wrong_records(takes: list[dict[str, Any]], record: dict[str, Any]) -> Iterat
                 "2024-01-01T12:00:00Z",
                 " 2024-01-01",
                 20240101,
+                "1/2/2024",
+                "29/02/2023",
+                "01/02/2024 ",
             ):
                 yield record | {name: text}
         elif take["take"] not in ("category", "boolean"):

@@ -37,10 +37,11 @@ from conformance.campaigns import (
 )
 from conformance.records import grids_of, multiple, values_of, wrong_records
 from privot.aggregated import Encoder
+from privot.core.errors import PrivotError
 from privot.schema import Schema
 
 FOLDER = Path(__file__).parent / "shares"
-PER_ENCODER, PER_PROVER = 60, 12
+PER_ENCODER, PER_PROVER, MOST_OUTSIDE = 60, 12, 20
 _PROMISE = '[promise]\nepsilon = 2\nwhere = "aggregated"\ndelta = 1e-6\npeople = {}\n'
 # By name of a file: columns, and the least number of people, by which cells of places become finer.
 # Shares of `proofs_` have proofs.
@@ -105,16 +106,22 @@ def _lines(name: str) -> Iterator[str]:
         level = program["levels"]
         grids = {level["column"]: partial(multiple, 2 ** level["halvings"][-1], 0)}
     count, seed = (PER_PROVER, encoder.prio3.rand_size) if encoder.proofs else (PER_ENCODER, 32)
-    vectors = []
-    for _ in range(count):
+    vectors, refused = [], []
+    while len(vectors) < count:
         record: dict[str, Any] = {}
         for column, take in takes.items():
             record |= values_of(take, grids[column], rng)
         drawn = {"id": rng.randbytes(16).hex(), "seed": rng.randbytes(seed).hex()}
+        try:
+            encoder.schema.check_table(pa.Table.from_pylist([record]), "refuse")
+        except PrivotError:  # a value is out of bounds
+            refused.append(record)
+            continue
         vectors.append({"record": record} | drawn)
     yield '{"encoder": ' + json.dumps(encoder.to_json()) + ',\n"vectors": ['
     found = zip(vectors, digests(encoder, vectors), strict=True)
     yield ",\n".join(json.dumps(vector | shares) for vector, shares in found)
     yield '], "refused": ['
-    yield ",\n".join(json.dumps(wrong) for wrong in wrong_records([*takes.values()], record))
+    refused = [*refused[:MOST_OUTSIDE], *wrong_records([*takes.values()], vectors[-1]["record"])]
+    yield ",\n".join(dict.fromkeys(map(json.dumps, refused)))
     yield "]}"

@@ -16,7 +16,7 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from privot.device import Device
 from privot.wire.draws import WORDS, NextWord, Response, joint_draws, split_draws
 
 FOLDER = Path(__file__).parent / "vectors"
-PER_CAMPAIGN, WRITTEN_OUT = 380, 20
+PER_CAMPAIGN, WRITTEN_OUT, MOST_OUTSIDE = 380, 20, 60
 NOW = 1_785_000_000  # seconds since 1970
 
 
@@ -64,12 +64,11 @@ def is_met(device: Device, vector: dict[str, Any]) -> bool:
 
 
 def is_refused(device: Device, record: dict[str, Any]) -> bool:
-    """Whether a device refuses a record, and draws nothing."""
-    drawn: list[int] = []
+    """Whether a device refuses a record before it draws anything."""
     try:
-        device.report(record, word=lambda: drawn.append(0) or 0)
-    except PrivotError:
-        return not drawn
+        device.report(record, word=iter(()).__next__)
+    except (PrivotError, StopIteration) as error:
+        return isinstance(error, PrivotError)
     return False
 
 
@@ -87,9 +86,11 @@ def _lines(campaign: Campaign) -> Iterator[str]:
     takes = device.program["columns"]
     grids = grids_of(device.program)
     edges = sorted(_thresholds(device.program))
-    yield '{"randomizer": ' + json.dumps(randomizer.to_json()) + ","
-    yield '"vectors": ['
-    for index in range(PER_CAMPAIGN):
+    vectors: list[str] = []
+    refused: list[dict[str, Any]] = []
+    for index in count():
+        if len(vectors) == PER_CAMPAIGN:
+            break
         record = {}
         for name, take in takes.items():
             record |= values_of(take, grids[name], rng)
@@ -100,12 +101,20 @@ def _lines(campaign: Campaign) -> Iterator[str]:
             "now": NOW + rng.randrange(10**7),
             "record": record,
         }
-        report = expected(device, vector)
+        try:
+            report = expected(device, vector)
+        except PrivotError:  # a value is out of bounds
+            refused.append(record)
+            continue
+        possible = record
         vector |= {"report": report} if index < WRITTEN_OUT else {"digest": digest(report)}
-        yield json.dumps(vector) + ("," if index + 1 < PER_CAMPAIGN else "")
+        vectors.append(json.dumps(vector))
+    refused = [*refused[:MOST_OUTSIDE], *wrong_records([*takes.values()], possible)]
+    yield '{"randomizer": ' + json.dumps(randomizer.to_json()) + ","
+    yield '"vectors": ['
+    yield ",\n".join(vectors)
     yield '], "refused": ['
-    refused = [json.dumps(wrong) for wrong in wrong_records([*takes.values()], record)]
-    yield ",\n".join(refused)
+    yield ",\n".join(dict.fromkeys(map(json.dumps, refused)))
     yield "]}"
 
 

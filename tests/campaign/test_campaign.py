@@ -36,6 +36,11 @@ columns = ["x", "y"]
 bounds = [[0, 1], [0, 2]]
 """)
 NUMBER = Schema.from_toml('[columns.day]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]')
+AGE = Schema.from_toml('[columns.age]\nkind = "numeric"\nbounds = [0, 50]\ninteger = true')
+CENTS = Schema.from_toml('[columns.paid]\nkind = "numeric"\nbounds = [0.1, 6]\ndecimals = 2')
+CLIPPED = Schema.from_toml(
+    '[columns.age]\nkind = "numeric"\nbounds = [0, 50]\nout_of_bounds = "clip"'
+)
 # Names that a form or an object has, too.
 NAMES = ("addEventListener", "hidden", "__proto__", "constructor")
 NAMED = Schema.from_toml(
@@ -177,7 +182,7 @@ def served(tmp_path, **how):
         server.shutdown()
 
 
-def answer(page, then="report"):
+def answer(page):
     page.wait("document.querySelector('fieldset')")
     page.run("""
         document.querySelector('input[name=age]').value = 41;
@@ -186,7 +191,7 @@ def answer(page, then="report"):
         document.querySelector('input[name=y]').value = 1.5;
         document.getElementById('show').click();
     """)
-    page.wait(f"!document.getElementById('{then}').hidden")
+    page.wait("!document.getElementById('report').hidden")
 
 
 @browser
@@ -204,9 +209,10 @@ def test_a_browser_sends_the_report_that_it_showed_and_no_second_one(page, tmp_p
         assert sent[33:49].hex() == shown["id"]
         release = collect(taken, campaign.randomizer).release
         assert len(release) == 1
-        page.open(url + "/index.html")
-        answer(page, "done")
+        page.open(url + "/index.html")  # who took part learns it before a question is asked
+        page.wait("document.getElementById('done')?.hidden === false")
         assert "already" in page.run("document.getElementById('thanks').textContent")
+        assert page.run("document.querySelector('fieldset')") is None
         assert len(taken) == 1
 
 
@@ -265,11 +271,67 @@ def test_a_question_that_was_not_answered_is_asked_again(page, tmp_path):
         page.open(url + "/index.html")
         page.wait("document.querySelector('input[type=date]')")
         page.run("document.getElementById('show').click()")
-        page.wait("document.getElementById('trouble').textContent.includes('day')")
+        page.wait("document.querySelector('fieldset .trouble').textContent")
         page.run("document.querySelector('input').value = '2024-05-31'")
         page.run("document.getElementById('show').click()")
         page.wait("!document.getElementById('report').hidden")
         assert "-" in page.run("document.querySelectorAll('#told td')[1].textContent")
+        assert not taken
+
+
+@browser
+@pytest.mark.parametrize(
+    ("schema", "wrong", "right", "limits"),
+    [
+        (AGE, "999", "50", "0 to 50"),
+        (AGE, "1e2", "5e1", "0 to 50"),
+        (CENTS, "6.01", "0.11", "0.1 to 6"),
+        (NUMBER, "2025-01-01", "2024-02-29", "2024-01-01 to 2024-12-31"),
+    ],
+)
+def test_an_impossible_answer_is_refused_beside_its_question(
+    page, tmp_path, schema, wrong, right, limits
+):
+    """By the form, and by the device of a page whose form checks nothing; nothing is drawn."""
+    low, high = limits.split(" to ")
+    with served(tmp_path, schema=schema) as (_, url, taken):
+        page.open(url + "/index.html")
+        page.wait("document.querySelector('fieldset')")
+        page.run(
+            f"document.querySelector('input').value = '{wrong}'; document.getElementById('show').click()"
+        )
+        said = page.run("document.querySelector('fieldset .trouble').textContent")
+        assert said == f"{wrong} is not between {low} and {high}: correct it."
+        assert page.run("document.activeElement.tagName") == "INPUT"
+        page.run(
+            "document.getElementById('form').noValidate = true; document.getElementById('show').click()"
+        )
+        page.wait("document.getElementById('trouble').textContent")
+        (name,) = schema.columns
+        refused = f"column '{name}' is out of bounds ({limits}): correct it"
+        assert page.run("document.getElementById('trouble').textContent") == refused
+        assert page.run("document.getElementById('report').hidden")
+        page.run("document.getElementById('form').noValidate = false")
+        page.run(f"document.querySelector('input').value = '{right}'")
+        event = "new Event('input', {bubbles: true})"
+        page.run(f"document.querySelector('input').dispatchEvent({event})")
+        assert page.run("document.querySelector('fieldset .trouble').textContent") == ""
+        page.run("document.getElementById('show').click()")
+        page.wait("!document.getElementById('report').hidden")
+        assert not taken
+
+
+@browser
+def test_an_answer_that_counts_as_a_bound_says_so_before_it_is_given(page, tmp_path):
+    with served(tmp_path, schema=CLIPPED) as (_, url, taken):
+        page.open(url + "/index.html")
+        page.wait("document.querySelector('fieldset')")
+        said = page.run("document.querySelector('fieldset .trouble').textContent")
+        assert said == "Below 0 counts as 0, above 50 as 50. "
+        page.run(
+            "document.querySelector('input').value = 999; document.getElementById('show').click()"
+        )
+        page.wait("!document.getElementById('report').hidden")
         assert not taken
 
 

@@ -62,6 +62,29 @@ def test_values_outside_their_bounds_are_counted_for_the_device_only(folder):
     assert "2 of height" not in done.stdout
 
 
+def test_values_out_of_bounds_are_refused_where_the_schema_says_so(folder):
+    schema = (folder / "schema.toml").read_text()
+    refusing = schema.replace("bounds = [0, 10]", 'bounds = [0, 10]\nout_of_bounds = "refuse"')
+    assert refusing != schema
+    (folder / "schema.toml").write_text(refusing)
+    privot(folder, "calibrate", "schema.toml", "--epsilon", "4")
+    with open(folder / "people.csv") as file:
+        line = 1 + len(file.readlines())
+    with open(folder / "people.csv", "a") as file:
+        file.write("99,red\n10,red\n-5,blue\n")
+    before = sorted(p.name for p in folder.iterdir())
+    done = privot(folder, "privatize", "people.csv", "-r", "randomizer.json")
+    assert done.returncode == 2
+    words = f"line {line}: column 'height' is out of bounds (0 to 10): correct it, or declare "
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert sorted(p.name for p in folder.iterdir()) == before
+    done = privot(folder, "schema", "check", "schema.toml", "--against", "people.csv")
+    assert done.returncode == 1
+    assert "height: 2 of " in done.stdout
+    assert "would be moved" not in done.stdout
+
+
 REFUSED = {
     "a value that is not a number": (
         "people.csv",

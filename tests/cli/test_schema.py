@@ -69,3 +69,17 @@ def test_refusals_are_one_line_and_exit_with_2(run, arguments, message):
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_draft_of_a_header_waits_for_kinds_and_bounds_with_a_line_for_each(run, tmp_path):
+    (tmp_path / "people.csv").write_text("age;sex\n44;F\n")
+    new = "new --like people.csv --separator ; -o draft.toml"
+    assert run(new)[0] == 0
+    code, out, err = run("check draft.toml")
+    assert (code, out) == (2, "")
+    assert [line.split(":")[1] for line in err.splitlines()] == [
+        " kind '' of column 'age' is not known",
+        " kind '' of column 'sex' is not known",
+    ]
+    assert "44" not in (tmp_path / "draft.toml").read_text()
+    assert run(new)[0] == 2  # it is not written over

@@ -24,6 +24,9 @@ def fields_of(name):
 # Suite, path below `device`, value.
 DRAW = ("split", "reports", 0, "draw")
 CHANGES = [
+    *(("window_days", ("columns", "at", "format"), value)
+      for value in ("%d/%m", "%d %d %m %Y", "%b %d %m %Y", "%Y%m%d%", "%(x)%Y%m%d", "", 5, None)),
+    *(("window_number", ("columns", "n", "out_of_bounds"), value) for value in ("refuse", True, 1)),
     *(("window_number", (*DRAW, "radius"), value) for value in (-1, 0.5, "9", None, True, 2**40)),
     *(("window_number", (*DRAW, "anywhere"), value)
       for value in ("0", "10000000000000001", "-1", "", "0x10", " 1", "1_0", "A0", 5, None)),

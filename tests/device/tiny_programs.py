@@ -16,15 +16,17 @@ AGES = {
     "integer": False, "nullable": False, "seconds": None,
 }  # fmt: skip
 
+CLIPPED = {"take": "point", "out_of_bounds": "clip"}  # records may lie anywhere
+
 
 def box(*names, nullable=False, top=4):
     domain = {"area": "box", "lower": [0] * len(names), "upper": [top] * len(names)}
-    return {"take": "point", "columns": [*names], "domain": domain, "nullable": nullable}
+    return CLIPPED | {"columns": [*names], "domain": domain, "nullable": nullable}
 
 
 def ball(*names, nullable=False, non_negative=False):
     domain = {"area": "l2_ball", "radius": 1.0, "non_negative": non_negative}
-    return {"take": "point", "columns": [*names], "domain": domain, "nullable": nullable}
+    return CLIPPED | {"columns": [*names], "domain": domain, "nullable": nullable}
 
 
 def window(take, dimension=1, steps=4, radius=1, anywhere=2**61, blocks=1):

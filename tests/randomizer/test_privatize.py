@@ -24,6 +24,7 @@ from privot.randomizer import privatize as streaming
 from privot.randomizer.privatize import batch_rows, privatize_records
 from privot.randomizer.publishing import unfinished
 from privot.tables.files import TableBatches
+from privot.tables.record_files import open_records
 
 NUM = 10_000
 
@@ -69,14 +70,17 @@ def test_numbers_beyond_their_bounds_are_counted_over_all_batches():
 
 
 @pytest.mark.parametrize("name", ["release.parquet", "release", "release.csv"])
-def test_a_refusal_far_down_leaves_nothing(tmp_path, name):
+@pytest.mark.parametrize(("wrong", "words"), [(np.nan, "has no value"), (2e6, "is out of bounds")])
+def test_a_refusal_far_down_leaves_nothing(tmp_path, name, wrong, words):
     values = np.arange(NUM, dtype=float)
-    values[9_000] = np.nan
+    values[9_000] = wrong
     pq.write_table(pa.table({"person": values}), tmp_path / "raw.parquet")
-    with pytest.raises(
-        PrivotError, match="row 9,001 of .*raw.parquet: column .person. has no value"
-    ):
-        stream(tmp_path / "raw.parquet", tmp_path / name, part_rows=1024)
+    column = SCHEMA.columns["person"].model_copy(update={"out_of_bounds": "refuse"})
+    refusing = Randomizer(Schema(columns={"person": column}), RANDOMIZER.mechanisms)
+    records = open_records(tmp_path / "raw.parquet", SCHEMA)
+    message = f"row 9,001 of .*raw.parquet: column .person. {words}"
+    with pytest.raises(PrivotError, match=message):
+        privatize_records(refusing, records, tmp_path / name, part_rows=1024)
     assert os.listdir(tmp_path) == ["raw.parquet"]
 
 

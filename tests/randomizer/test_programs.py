@@ -42,6 +42,7 @@ SCHEMA = """
 kind = "numeric"
 bounds = [0, 100]
 nullable = true
+out_of_bounds = "clip"
 {bins}
 [columns.listed]
 kind = "categorical"

@@ -137,3 +137,32 @@ def test_columns_are_equal_by_what_they_declare_whatever_was_computed():
     assert used == fresh
     assert hash(used.columns["age"]) == hash(fresh.columns["age"])
     assert used != Schema.from_toml(text.replace("90", "91") + 'categories = ["f", "m"]')
+
+
+def test_all_problems_are_listed_a_line_each_and_misspelled_fields_first():
+    text = """
+    [columns.age]
+    kind = "numeric"
+    bound = [0, 9]
+    [columns.sex]
+    kind = "categoricl"
+    [columns.fee]
+    kind = "numeric"
+    bounds = [3, 1]
+    """
+    with pytest.raises(PrivotError) as caught:
+        Schema.from_toml(text)
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "bound of column 'age' is not known",
+        "bounds of column 'age' are missing",
+        "kind 'categoricl' of column 'sex' is not known",
+        "column 'fee'",
+    ]
+
+
+def test_a_column_that_is_declared_twice_is_named():
+    text = '[columns.age]\nkind = "boolean"\n[columns."a b"]\nkind = "boolean"\n'
+    for name in ("age", "a b"):
+        with pytest.raises(PrivotError, match=f"column '{name}' is declared twice .at line 5"):
+            Schema.from_toml(text + f'[columns."{name}"]\nkind = "boolean"')

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from privot import PrivotError
+from privot import PrivotError, Randomizer, Schema
+from privot.device import Device
 from privot.waves import DeviceLedger, Limit, LimitReached, NotDue, Panel
 from privot_benchmarks import device_ledgers
 
@@ -165,10 +166,19 @@ def test_processes_draw_one_report_together(tmp_path):
     assert len(set(lines)) == 1
 
 
-def test_a_record_that_cannot_be_used_costs_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("column", "wrong", "words"),
+    [
+        ({"kind": "boolean"}, "yes", "'bit' is neither"),
+        ({"kind": "numeric", "bounds": [0, 50]}, 999, "'bit' is out of bounds"),
+    ],
+)
+def test_a_record_that_cannot_be_used_costs_nothing(tmp_path, column, wrong, words):
     held = ledger(tmp_path)
-    with pytest.raises(PrivotError, match="bit"):
-        held.report(DEVICE, {"bit": "yes"}, PANEL, now=3600.0 * SLOT)
+    randomizer = Randomizer.calibrate(Schema.from_dict({"columns": {"bit": column}}), 1.0)
+    device = Device.from_json(randomizer.to_json())
+    with pytest.raises(PrivotError, match=words):
+        held.report(device, {"bit": wrong}, PANEL, now=3600.0 * SLOT)
     assert held.spent().epsilon == 0
     assert held.reports(PANEL) == {}
 

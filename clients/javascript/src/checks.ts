@@ -32,6 +32,7 @@ export function requireProgram(program: Program): void {
 /** How many codes a column takes in each of its codings; none of points. */
 export function codesTaken(where: string, take: Take): number[] {
   need(take && list(where, take.columns).every(isText), where);
+  if ("out_of_bounds" in take) need(take.out_of_bounds === "clip", `${where}, out_of_bounds`);
   const listed = (count: number, ...places: (number | null | undefined)[]) =>
     Math.max(count, ...places.map((place) => 1 + whole(where, place ?? 0, 0, MOST_VALUES - 1)));
   const { columns } = take;
@@ -47,6 +48,7 @@ export function codesTaken(where: string, take: Take): number[] {
   if (take.take === "point" || take.take === "bin") {
     need(typeof take.nullable === "boolean", where);
     whole(where, take.seconds ?? 1, 1, 2 ** 32);
+    if ("format" in take) need(isFormat(take.format), `${where}, format`);
     if ("step" in take) finite(where, take.step!, SMALLEST), finite(where, take.origin!);
   }
   if (take.take === "point") {
@@ -68,6 +70,13 @@ export function codesTaken(where: string, take: Take): number[] {
     need(!take.integer || (Number.isInteger(edges[0]) && Number.isInteger(edges.at(-1))), where);
     return edges.length - 1 + take.spikes.length + Number(take.nullable);
   });
+}
+
+/** Has a format of dates each code of strftime once, and those of days? */
+function isFormat(format: unknown): boolean {
+  const codes = isText(format) ? [...(format as string).matchAll(/%(.?)/g)].map(([, code]) => code!) : [];
+  const fits = ["Y", "m", "d"].every((code) => codes.includes(code)) && codes.every((code) => /^[YmdHMS]$/.test(code));
+  return fits && new Set(codes).size === codes.length;
 }
 
 function requireDomain(where: string, domain: Domain, dimension: number): void {

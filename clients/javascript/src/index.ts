@@ -16,4 +16,5 @@ export { sealReport } from "./sealing.js";
 export type { Sending } from "./sending.js";
 export { type Role, type ShareDelivery, ShareOutbox } from "./servers.js";
 export { Encoder, type RandomBytes, type ShareProgram, type Shares } from "./shares.js";
+export { limitsOf } from "./values.js";
 export { BrowserStore, type Kept, MemoryStore, type Store } from "./store.js";

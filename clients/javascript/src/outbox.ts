@@ -63,6 +63,11 @@ export class Outbox {
     await this.#store.add({ fingerprint, key: toHex(report.id), bytes: report.toBytes(), shuffled: promise.shuffled });
   }
 
+  /** Whether a report of this randomizer and key was drawn, and is settled: delivered, or refused for good. */
+  async settled({ fingerprint }: Device, key = ""): Promise<boolean> {
+    return (await this.#store.get(fingerprint, key))?.bytes === null;
+  }
+
   /** The reports that wait to be acknowledged. */
   async waiting(): Promise<Report[]> {
     return (await this.#unsettled()).map(({ bytes }) => Report.fromBytes(bytes));

@@ -18,10 +18,13 @@ export type CategoryTake = {
   missing: number | null;
 };
 export type BooleanTake = { take: "boolean"; columns: [string]; missing: number | null };
-/** How a number is counted: as it is, in steps from an origin, or in seconds since 1970. */
+/** How a number is counted: as it is, in steps from an origin, or in seconds since 1970; is it clipped or refused? */
 export type Counted = {
+  out_of_bounds?: "clip";
   nullable: boolean;
   seconds?: number | null;
+  /** Of dates, as in strftime; ISO 8601 is read as well. */
+  format?: string;
   origin?: number;
   step?: number;
 };
@@ -40,6 +43,7 @@ export type CellTake = {
   side: number;
   codes: number[] | null;
   missing: number | null;
+  out_of_bounds?: "clip";
 };
 export type PointTake = Counted & {
   take: "point";

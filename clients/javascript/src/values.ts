@@ -2,18 +2,20 @@
  * Values: what a record holds, as the integers and unit coordinates that a program draws from.
  *
  * The same few operations on 64-bit floats, in the same order, as in every implementation. Refusals name a
- * column and never a value, and happen before anything is drawn; values outside their bounds are projected.
+ * column and never a value, and happen before anything is drawn; values out of bounds are refused unless the program clips.
  */
 
 import { PrivotError } from "./errors.js";
 import type {
-  BinTake, BooleanTake, CategoryTake, CellTake, CodeTake, Counted, DataRecord, Domain, PointTake,
+  BinTake, BooleanTake, CategoryTake, CellTake, CodeTake, Counted, DataRecord, Domain,
 } from "./program.js";
 import { lastNotAbove } from "./windows.js";
 
 const INSIDE = 1 - 2 ** -40;
+const [SCALE_ERROR, STEP_ERROR] = [1e-9, 1e-6];
 const PULL = 1e-5;
 const MOMENT = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?$/;
+const YEARS = [-62_135_596_800, 253_402_300_799] as const; // 1 to 9999, in seconds since 1970
 const LENGTHS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /** A value's code in every coding of its column, for programs that draw codes. */
@@ -31,17 +33,14 @@ export function codesOf(take: CodeTake, record: DataRecord): number[] {
 }
 
 /** A value's unit coordinates, projected to the domain; null where it is missing. */
-export function unitsOf(
-  take: Pick<PointTake, "columns" | "domain" | "nullable" | keyof Counted>,
-  record: DataRecord,
-): number[] | null {
+export function unitsOf(take: Placed, record: DataRecord): number[] | null {
   const point: number[] = [];
   for (const name of take.columns) {
     const number = numberOf(name, record, take);
     if (number === null) return null;
     point.push(number);
   }
-  return projectUnits(take.domain, point);
+  return projectUnits(take, point);
 }
 
 /** The nearest integer, halves to even. */
@@ -92,10 +91,11 @@ function bins(take: BinTake, record: DataRecord): number[] {
   return take.edges.map((edges) => binOf(take, edges, number));
 }
 
-function binOf({ spikes, integer }: BinTake, edges: number[], value: number | null): number {
+function binOf(take: BinTake, edges: number[], value: number | null): number {
+  const { spikes, integer } = take;
   if (value === null) return edges.length - 1 + spikes.length;
   const largest = edges.at(-1)! - (integer ? 1 : 0);
-  let number = clip(value, edges[0]!, largest);
+  let number = within(take, value, edges[0]!, largest);
   if (integer) number = roundEven(number);
   const spike = spikes.indexOf(number);
   if (spike >= 0) return edges.length - 1 + spike;
@@ -125,17 +125,20 @@ function numberOf(name: string, record: DataRecord, take: Counted): number | nul
   const value = valueOf(name, record);
   const seconds = take.seconds ?? null;
   if (value === null || Number.isNaN(value)) return take.nullable ? null : missing(name, null);
-  if (seconds !== null) return Math.floor(secondsOf(name, value) / seconds);
+  if (seconds !== null) return Math.floor(secondsOf(name, value, take.format) / seconds);
   if (typeof value !== "number") refuse(name, "holds no number");
   if (!(Math.abs(value) < 2 ** 1023)) refuse(name, "is infinite, or too large for a number");
   return take.step === undefined ? value : (value - take.origin!) / take.step;
 }
 
-/** Seconds since 1970 of a date or a time without an offset, as ISO 8601 writes it. */
-function secondsOf(name: string, value: unknown): number {
-  const match = typeof value === "string" ? MOMENT.exec(value) : null;
-  if (!match) refuse(name, "holds no date: write it as 2024-05-31 or …T12:00:00");
-  const [year, month, day, hour, minute, second] = match.slice(1).map((part) => Number(part ?? 0)) as [
+/** Seconds since 1970 of a date or a time without an offset, in a format of strftime or in ISO 8601. */
+function secondsOf(name: string, value: unknown, format?: string): number {
+  const text = typeof value === "string" ? value : "";
+  const own = format?.replace(/[^\w%]/g, "\\$&").replace(/%(.)/g, (_, code) => `(?<${code}>[0-9]{${code === "Y" ? 4 : 2}})`);
+  const parts = own && new RegExp(`^${own}$`).exec(text)?.groups;
+  const match = parts ? ["Y", "m", "d", "H", "M", "S"].map((code) => parts[code]) : MOMENT.exec(text)?.slice(1);
+  if (!match) refuse(name, `holds no date: write it as ${format ?? "2024-05-31 or …T12:00:00"}`);
+  const [year, month, day, hour, minute, second] = match.map((part) => Number(part ?? 0)) as [
     number, number, number, number, number, number,
   ];
   const leap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
@@ -150,17 +153,54 @@ function secondsOf(name: string, value: unknown): number {
   return 86_400 * since + 3600 * hour + 60 * minute + second;
 }
 
+type Placed = Counted & { columns: string[]; domain: Domain };
+
+/** The bounds of a column's number along an axis as texts, and the distance of values if they have one. */
+export function limitsOf(
+  take: BinTake | CellTake | Placed,
+  axis = 0,
+): { min: string; max: string; step: number | undefined } {
+  const { seconds, origin = 0, step }: Partial<Counted> = take;
+  const text = (number: number) =>
+    seconds
+      ? new Date(1000 * clip(seconds * number, ...YEARS)).toISOString().slice(0, seconds === 86_400 ? 10 : 19)
+      : String(Number((origin + number * (step ?? 1)).toPrecision(12)));
+  if ("edges" in take) {
+    const { edges: [edges], integer } = take;
+    const [min, max] = [text(edges![0]!), text(edges!.at(-1)! - Number(integer))];
+    return { min, max, step: step ?? (integer && !seconds ? 1 : undefined) };
+  }
+  const { domain } = take;
+  if (domain.area === "box") return { min: text(domain.lower[axis]!), max: text(domain.upper[axis]!), step };
+  return { min: text(domain.non_negative ? 0 : -domain.radius), max: text(domain.radius), step };
+}
+
+/** A number clipped to its bounds, if it is within them or the program clips. */
+function within(take: BinTake | Placed, x: number, low: number, high: number, axis = 0): number {
+  const inside = clip(x, low, high);
+  if (Math.abs(x - inside) > SCALE_ERROR * ((high - low) / 2) + (take.step === undefined ? 0 : STEP_ERROR)) outside(take, axis);
+  return inside;
+}
+
+function outside(take: BinTake | Placed, axis: number): void {
+  if (take.out_of_bounds === "clip") return;
+  const { min, max } = limitsOf(take, axis);
+  refuse(take.columns[axis]!, `is out of bounds (${min} to ${max}): correct it`);
+}
+
 /** Unit coordinates of the domain's point that a point is projected to. */
-function projectUnits(domain: Domain, point: number[]): number[] {
+function projectUnits(take: Placed, point: number[]): number[] {
+  const { domain } = take;
   if (domain.area === "box") {
     return point.map((x, axis) => {
       const [low, high] = [domain.lower[axis]!, domain.upper[axis]!];
       const [center, scale] = [(low + high) / 2, (high - low) / 2];
-      return clip((clip(x, low, high) - center) / scale, -1, 1);
+      return clip((within(take, x, low, high, axis) - center) / scale, -1, 1);
     });
   }
   const { radius, non_negative } = domain;
   const inside = projectBall(point, radius, non_negative);
+  point.forEach((x, axis) => Math.abs(x - inside[axis]!) > SCALE_ERROR * radius && outside(take, axis));
   return projectBall(inside.map((x) => x / radius), 1, non_negative);
 }
 

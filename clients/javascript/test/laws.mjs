@@ -47,6 +47,15 @@ export const LAWS = {
     equal(text(await (await open()).report(device, record)), first);
     equal((await (await open()).waiting()).map(text), [first]);
   },
+  async "an answer out of bounds leaves nothing, and whether one took part is known"(device, record, open) {
+    const trouble = await (await open()).report(device, { ...record, age: 999 }).catch((error) => error.message);
+    equal(trouble, "column 'age' is out of bounds (17 to 90): correct it");
+    equal([(await (await open()).waiting()).length, await (await open()).settled(device)], [0, false]);
+    await (await open()).report(device, record);
+    equal(await (await open()).settled(device), false);
+    await (await open()).send(URL, collector().how);
+    equal(await (await open()).settled(device), true);
+  },
   async "two at once draw one report"(device, record, open) {
     const both = await Promise.all([await open(), await open()].map((each) => each.report(device, record)));
     equal(text(both[0]), text(both[1]));

@@ -72,6 +72,8 @@ for (const [where, make] of [
   law("nothing is drawn in a wave that is not due, or before one that is spent", async (store) => {
     const ledger = await Ledger.open(store(), OLD);
     await refused(ledger.report(device, RECORD, PANEL, at(SLOT + 1)), new RegExp(`in wave ${SLOT + 4}, and it is wave ${SLOT + 1}`));
+    await refused(ledger.report(device, { ...RECORD, age: 999 }, PANEL, at(SLOT + 8)), /'age' is out of bounds/);
+    assert.equal((await ledger.spent()).epsilon, 0);
     await ledger.report(device, RECORD, PANEL, at(SLOT + 8));
     await refused(ledger.report(device, RECORD, PANEL, at(SLOT + 4)), /set the clock/);
     await refused(ledger.report(device, RECORD, panelOf({ seed: "other" }), at(SLOT + 12)), /had another panel/);

@@ -73,6 +73,7 @@ from privot.mechanisms.samplers import check_ratio
 from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
 from privot.schema import Schema
 from privot.schema.schema import Promise
+from privot.tables.files import as_table
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
@@ -336,9 +337,11 @@ class Encoder(SumRule):
         answer, because a second encoding is a second report.
 
         Raises:
-            PrivotError: if the schema does not allow the record.
+            PrivotError: if the schema does not allow the record; by default, values out of bounds.
         """
-        (shares,) = self.encode_table({name: [value] for name, value in record.items()})
+        table = as_table({name: [value] for name, value in record.items()})
+        self.schema.check_table(table, out_of_bounds="refuse")
+        (shares,) = self.encode_table(table)
         return shares
 
     def encode_table(self, data: Any) -> Iterator[tuple[bytes, bytes]]:

@@ -8,8 +8,9 @@
 | 3 | success, but a verdict has the grade of `--fail-on`, or a worse one |
 | 130 | interruption by Ctrl-C without anything to resume |
 
-With all codes but 0, one line on standard error says why, except that `privot audit` and `privot schema
-check` print on standard output what they found, and nothing is printed if the output's pipe was closed.
+With all codes but 0, one line on standard error says why (a line for each problem of a schema), except
+that `privot audit` and `privot schema check` print on standard output what they found, and nothing is
+printed if the output's pipe was closed.
 This module imports hardly anything, so that Ctrl-C during the import of commands prints one line, too.
 """
 
@@ -55,7 +56,8 @@ def _run() -> int:
     except PrivotError as error:
         if isinstance(error.__cause__, BrokenPipeError):
             _drop_output()
-        _say(printable(" ".join(str(error).split())))
+        for line in str(error).split("\n"):
+            _say(printable(" ".join(line.split())))
         return 2
     except ModuleNotFoundError as error:
         missing = extra_of(error)

@@ -125,6 +125,10 @@ def new(
         "missing), patient:id(P-\\d{6}). Others may follow; without any, a prompt asks for them.",
     ),
     rule: list[str] | None = Option(None, help="Rule of samples: 'left >= came'. May be repeated."),
+    like: Path | None = Option(
+        None, help="Table (csv, csv.gz, parquet) of whose header alone to make a draft."
+    ),
+    separator: Separator = ",",
     source: str | None = Option(None, "--from", help="SDV's metadata.json, to make a draft from."),
     table: str | None = Option(None, help="With --from: name of the table, if there are several."),
     pilot: Path | None = Option(
@@ -143,17 +147,32 @@ def new(
 
     From SDV's metadata: privot schema new --from metadata.json -o schema.toml
 
+    From the header of a table, of which no row is read: privot schema new --like people.csv
+
     Refined by a pilot: privot schema new --pilot pilot/ -o refined.json
     """
     lines = [*(columns or ()), *(more or ())]
-    if sum([bool(lines or rule), source is not None, pilot is not None]) > 1:
-        raise PrivotError("columns, --from and --pilot are three ways to a schema: give one")
+    if sum([bool(lines or rule), *(way is not None for way in (like, source, pilot))]) > 1:
+        raise PrivotError("columns, --like, --from and --pilot are ways to a schema: give one")
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:
         _refine(pilot, output or Path("refined.json"), rarest, force)
+    elif like is not None:
+        from privot.schema.drafts import draft_header
+        from privot.tables.record_files import read_header
+
+        form = record_form(separator, None)
+        _write_incomplete(
+            lambda: draft_header(read_header(like, form), like.name), output, [like], force
+        )
     elif source is not None:
-        _import_metadata(source, output or Path("schema.toml"), table, force)
+        from privot.schema.drafts import draft_schema
+
+        inputs = [Path(source)] if Path(source).exists() else []
+        _write_incomplete(
+            lambda: draft_schema(read_text(source, "metadata"), table), output, inputs, force
+        )
     else:
         _declare(lines, rule or [], output or Path("schema.toml"), force)
 
@@ -172,12 +191,13 @@ def _declare(lines: list[str], rules: list[str], output: Path, force: bool) -> N
     print(f"{output}: {num_columns} columns; for what is reported: privot schema check {output}")
 
 
-def _import_metadata(source: str, output: Path, table: str | None, force: bool) -> None:
-    from privot.schema.drafts import draft_schema
-
-    inputs = [Path(source)] if Path(source).exists() else []
+def _write_incomplete(
+    make: Callable[[], str], output: Path | None, inputs: list[Path], force: bool
+) -> None:
+    """Write a draft, which a person completes."""
+    output = output or Path("schema.toml")
     claim_file(output, inputs=inputs, suffixes=(".toml",), force=force)
-    write_file(output, draft_schema(read_text(source, "metadata"), table))
+    write_file(output, make())
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 

@@ -9,7 +9,8 @@ coordinates the joint report (`JointPart`) and the split reports (`SplitPart`) a
 the payload.
 
 **Privacy review.** This code runs on the device. Errors name a column and never a value, and are raised
-before anything is drawn or sent; values outside their bounds are projected.
+before anything is drawn or sent, so that only the person learns of them. Values out of bounds are such
+errors, unless the program clips them (`privot.schema.columns.column.BoundedColumn` says when it should).
 """
 
 import datetime as dt
@@ -29,11 +30,15 @@ from privot.wire import draws
 from privot.wire.report import ID_BYTES, Report, number_bytes, pack_bits
 
 _INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of its radius
+_SCALE_ERROR, _STEP_ERROR = 1e-9, 1e-6  # rounding errors, in scales of a domain and in steps
 _PULL = 1e-5  # points whose cell has no code move by this share toward the center
 _DATE_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?", re.ASCII
+    r"(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
+    r"(?:[T ](?P<H>\d\d):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.\d+)?)?)?",
+    re.ASCII,
 )
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH, _DAY = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), 86_400
+_YEARS = -62_135_596_800, 253_402_300_799  # seconds since 1970, of the years 1 to 9999
 
 Encoding = Mapping[str, Any]  # how a program reads one column
 Record = Mapping[str, Any]
@@ -45,7 +50,7 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None if encoding["nullable"] else _refuse_missing(name)
     if seconds is not None:
-        return float(_seconds(name, value) // seconds)
+        return float(_seconds(name, value, encoding.get("format")) // seconds)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise PrivotError(f"column {name!r} holds no number")
     if not abs(value) < 2.0**1023:
@@ -53,12 +58,18 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     return (value - encoding["origin"]) / encoding["step"] if "step" in encoding else float(value)
 
 
-def _seconds(name: str, value: object) -> int:
-    """Return the seconds since 1970 of an ISO 8601 date or time without an offset."""
-    match = _DATE_TIME.fullmatch(value) if isinstance(value, str) else None
+def _seconds(name: str, value: object, form: str | None) -> int:
+    """Return the seconds since 1970 of a date or time, in a format of strftime or in ISO 8601."""
+    text = value if isinstance(value, str) else ""
+    pattern = re.escape(form or "").replace("%Y", "(?P<Y>[0-9]{4})")
+    own = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
+    match = own or _DATE_TIME.fullmatch(text)
     if match is None:
-        raise PrivotError(f"column {name!r} holds no date: write it as 2024-05-31 or …T12:00:00")
-    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups())
+        raise PrivotError(
+            f"column {name!r} holds no date: write it as {form or '2024-05-31 or …T12:00:00'}"
+        )
+    parts = [match.groupdict().get(code) for code in "YmdHMS"]
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     try:
         moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC)
     except ValueError:
@@ -74,21 +85,47 @@ def units_of(encoding: Encoding, record: Record) -> list[float] | None:
         if number is None:
             return None
         point.append(number)
-    return _project_units(encoding["domain"], point)
+    return _project_units(encoding, point)
 
 
-def _project_units(domain: Mapping[str, Any], point: list[float]) -> list[float]:
+def _project_units(encoding: Encoding, point: list[float]) -> list[float]:
     """Return the unit coordinates of the projection of a point to the domain."""
+    names, domain = encoding["columns"], encoding["domain"]
     if domain["area"] == "box":
         units = []
-        for x, low, high in zip(point, domain["lower"], domain["upper"], strict=True):
+        for name, x, low, high in zip(names, point, domain["lower"], domain["upper"], strict=True):
             center, scale = (low + high) / 2, (high - low) / 2
-            inside = min(max(x, low), high)
+            inside = _inside(name, encoding, x, low, high)
             units.append(min(max((inside - center) / scale, -1.0), 1.0))
         return units
     radius, non_negative = domain["radius"], domain["non_negative"]
-    inside = _project_ball(point, radius, non_negative)
-    return _project_ball([x / radius for x in inside], 1.0, non_negative)
+    projected = _project_ball(point, radius, non_negative)
+    for name, x, inside in zip(names, point, projected, strict=True):
+        if abs(x - inside) > _SCALE_ERROR * radius:
+            _refuse_outside(name, encoding, f"radius {radius:.12g}")
+    return _project_ball([x / radius for x in projected], 1.0, non_negative)
+
+
+def _inside(name: str, encoding: Encoding, x: float, low: float, high: float) -> float:
+    """Return a number clipped to its bounds, if it is within them or the program clips."""
+    inside = min(max(x, low), high)
+    if abs(x - inside) > _SCALE_ERROR * ((high - low) / 2) + _STEP_ERROR * ("step" in encoding):
+        _refuse_outside(name, encoding, " to ".join(_text(encoding, end) for end in (low, high)))
+    return inside
+
+
+def _refuse_outside(name: str, encoding: Encoding, limits: str) -> None:
+    if encoding.get("out_of_bounds") != "clip":
+        raise PrivotError(f"column {name!r} is out of bounds ({limits}): correct it")
+
+
+def _text(encoding: Encoding, number: float) -> str:
+    """Return the value of a column's number as text."""
+    if seconds := encoding.get("seconds"):
+        since = min(max(number * seconds, _YEARS[0]), _YEARS[1])
+        text = (_EPOCH + dt.timedelta(seconds=since)).isoformat()
+        return text[: 10 if seconds == _DAY else 19]
+    return f"{encoding.get('origin', 0) + number * encoding.get('step', 1):.12g}"
 
 
 def _project_ball(point: list[float], radius: float, non_negative: bool) -> list[float]:
@@ -154,7 +191,7 @@ def _bin_code(encoding: Encoding, edges: list[float], number: float | None) -> i
     if number is None:
         return len(edges) - 1 + len(spikes)
     largest = edges[-1] - 1 if encoding["integer"] else edges[-1]
-    number = min(max(number, edges[0]), largest)
+    number = _inside(encoding["columns"][0], encoding, number, edges[0], largest)
     if encoding["integer"]:
         number = float(round(number))
     if number in spikes:

@@ -29,6 +29,7 @@ term. Squared j times, with the same rounding, the two bound $e^x$.
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -117,6 +118,8 @@ def _num_codes(name: str, value: object) -> list[int]:
     encoding = _object(where, value, "take", "columns")
     kind, parts = encoding["take"], require_list(where, encoding["columns"])
     require(all(isinstance(part, str) for part in parts), where, parts, "names of values")
+    rule = encoding.get("out_of_bounds")
+    require(rule in (None, "clip"), f"{where}, out_of_bounds", rule, "clip, or not there")
     if kind == "cell":
         return [_num_cell_codes(where, encoding, len(parts))]
     if kind == "point":
@@ -181,6 +184,10 @@ def _check_number(where: str, encoding: Mapping[str, Any]) -> None:
     require(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
     if encoding.get("seconds") is not None:
         require_whole(f"{where}, seconds", encoding["seconds"], 1, 2**32)
+    form = encoding.get("format", "%Y%m%d")
+    codes = re.findall("%(.?)", form) if isinstance(form, str) else []
+    fits = {*"Ymd"} <= {*codes} and sorted(codes) == sorted({*codes} & {*"YmdHMS"})
+    require(fits, f"{where}, format", form, "of strftime, with each code once")
     if "step" in encoding:
         _float(f"{where}, step", encoding["step"], _SMALLEST)
         _float(f"{where}, origin", encoding.get("origin"))

@@ -13,7 +13,8 @@ report needs none. What leaves the device: the randomized values, and random dra
 of the record, namely the choice of the reported columns and their coding, and the report's id
 (`privot.randomizer.reports.rows`), which determines the order of the rows. The time of the samplers, the
 counts of `count_outside`, and refused values depend on the record, but are in no release. (A device
-whose value is refused observably sends nothing; with `nullable` and `other` no value is refused.) A
+whose value is refused observably sends nothing; with `nullable`, `other` and `out_of_bounds = "clip"` no
+value is refused.) A
 second report would spend a second budget, so a device sends its first report again.
 """
 
@@ -305,7 +306,8 @@ class Randomizer(Summarized):
     def privatize(self, data: Any, *, keep_order: bool = False) -> "Release":
         """Randomize the records of a whole table as each person's device does, in random order.
 
-        Values outside their bounds are projected, or fall into an outer bin.
+        Values outside their bounds are projected, or fall into an outer bin, unless the schema refuses
+        them.
 
         Arguments:
             data: A pandas, polars or pyarrow table, or a dict of columns, with the schema's columns.
@@ -340,7 +342,7 @@ class Randomizer(Summarized):
     def count_outside(self, data: Any) -> dict[str, int]:
         """Count the raw values of each column outside its domain (**not private**)."""
         table = as_table(data)
-        self.schema.check_table(table)
+        self.schema.check_columns(table)
         points = self.schema.points.items()
         return {name: column.count_outside(name, table) for name, column in points}
 
@@ -498,10 +500,7 @@ class Reports(Summarized, Sized):
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Guarantee for each person; for shuffled reports, that of the batch.
-
-        A person reports once, or as often as the panel of the waves lets.
-        """
+        """Guarantee of all reports of one person: one report, or as many as a panel's waves allow."""
         return self.randomizer.batch_guarantee(len(self), most_reports_in_shards(self.waves))
 
 

@@ -1,4 +1,4 @@
-"""Drafts of schemas: TOML from one-line declarations or from SDV's metadata, for a person to complete.
+"""Drafts of schemas, for a person to complete: from one-line declarations, headers, SDV's metadata.
 
 SDV (Synthetic Data Vault) is a library for synthetic data. Bounds and categories that the source lacks
 are comments in the draft, and the schema is refused until somebody declares them. This module reads no
@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from privot.core.errors import PrivotError
@@ -22,6 +23,7 @@ from privot.schema.schema import Schema
 
 PUBLIC = "public knowledge, never computed from the data"
 DATE_BOUNDS = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
+_BOUNDS = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
 NULLABLE = "# nullable = true  # if it may be missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -79,7 +81,7 @@ def _toml_value(value: Any) -> str:
         return f"[{', '.join(map(_toml_value, value))}]"
     if isinstance(value, str):
         return quoted(value)
-    return f"{value:.17g}" if isinstance(value, float) and value != int(value) else str(int(value))
+    return repr(value) if isinstance(value, float) and value != int(value) else str(int(value))
 
 
 def _toml_key(name: str) -> str:
@@ -210,6 +212,38 @@ def _syntax_error(line: str) -> PrivotError:
     )
 
 
+def draft_header(header: Mapping[str, Any], source: str) -> str:
+    """Return a draft schema, as TOML, for columns of these names and Arrow types; None if unknown.
+
+    Kinds that are unknown, bounds and categories are left to a person. They are never computed from
+    rows: they are public, and would show the table's extreme and rare records without noise.
+    """
+    head = [
+        f"A draft from the header of {source}: complete it, then `privot schema check`.",
+        "No row was read: bounds and categories computed from records would show some to everybody.",
+    ]
+    return write_draft([_draft_typed(name, kind) for name, kind in header.items()], head)
+
+
+def _draft_typed(name: str, kind: pa.DataType | None) -> DraftColumn:
+    """Return the draft of a column of an Arrow type, by the SDV type of the same values."""
+    types, fields = pa.types, {"sdtype": "categorical"}
+    if kind is None:
+        kinds = "# kind: numeric, datetime, categorical, boolean or identifier"
+        comments = [kinds, _BOUNDS, _categories_comment(None), NULLABLE]
+        return DraftColumn(name, {"kind": ""}, comments)
+    if types.is_nested(kind):
+        return DraftColumn(name, {}, [f"type {kind}: declare an array or a vector by hand"])
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        fields = {"sdtype": "numerical", "computer_representation": str(kind)}
+    elif types.is_boolean(kind):
+        fields = {"sdtype": "boolean"}
+    elif types.is_temporal(kind):
+        form = "%Y-%m-%d" if types.is_date(kind) else "%Y-%m-%d %H:%M:%S"
+        fields = {"sdtype": "datetime", "datetime_format": form}
+    return _draft_column(name, fields)
+
+
 # SDV's metadata.
 
 _VERSIONS = ("SINGLE_TABLE_V1", "MULTI_TABLE_V1", "V1")
@@ -323,13 +357,12 @@ def _draft_column(name: str, column: Mapping[str, Any]) -> DraftColumn:
     """Return the draft of a column that SDV's metadata describes."""
     kind, pattern = column.get("sdtype"), column.get("regex_format")
     if kind == "numerical":
-        bounds = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
         bins = '# bins = 10  # of equal width, or their edges, or "integers"'
         stored = column.get("computer_representation")
         is_integer = isinstance(stored, str) and "int" in stored.lower()
         fields = {"kind": "numeric"} | ({"integer": True} if is_integer else {})
         integer = ["# integer = true  # if only integers occur"] if stored is None else []
-        return DraftColumn(name, fields, [bounds, *integer, bins, NULLABLE])
+        return DraftColumn(name, fields, [_BOUNDS, *integer, bins, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
         comments = [_categories_comment(column.get("order")), other, NULLABLE]
@@ -372,7 +405,10 @@ def _draft_datetime(name: str, date_format: object) -> DraftColumn:
         example = example.replace("-01-01", "-01-01T00:00:00").replace("-12-31", "-12-31T23:59:59")
     comments = [example]
     if isinstance(date_format, str) and not date_format.startswith("%Y-%m-%d"):
-        comments += [f"# SDV reads {quoted(date_format)}: give dates, or text such as 2024-05-31"]
+        if {*re.findall("%(.?)", date_format)} <= {*"YmdHMS"}:
+            fields |= {"format": date_format}
+        else:
+            comments += [f"# SDV reads {quoted(date_format)}: give dates in digits, as 2024-05-31"]
     return DraftColumn(name, fields, [*comments, "# bins = 10", NULLABLE])
 
 
@@ -402,8 +438,9 @@ def write_metadata(schema: Schema) -> str:
         if name in schema.identifiers:
             columns[name]["regex_format"] = schema.identifiers[name].pattern
         if column.in_rules == "date":
-            days = cast("DatetimeColumn", column).resolution == "day"
-            columns[name]["datetime_format"] = "%Y-%m-%d" if days else "%Y-%m-%d %H:%M:%S"
+            dates = cast("DatetimeColumn", column)
+            iso = "%Y-%m-%d" if dates.resolution == "day" else "%Y-%m-%d %H:%M:%S"
+            columns[name]["datetime_format"] = dates.format or iso
     key = next(iter(schema.identifiers), None)
     fields: dict[str, Any] = {"METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "columns": columns}
     return json.dumps(fields | ({"primary_key": key} if key else {}), indent=4) + "\n"

@@ -301,6 +301,8 @@ def completed(
                 table = column.augmented(name, table, rng)
             for name, generate in generators.items():
                 table = table.append_column(name, generate(table.num_rows))
+            for name, declared in schema.declared.items():
+                table = declared.in_format(name, table)
             yield table.select(list(schema.sampled_columns))
         if accepted >= num_rows:
             return

@@ -25,6 +25,7 @@ All but `"local"` need a δ.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -43,8 +44,9 @@ from privot.core.summary import Summarized
 from privot.privacy.rounding import at_most, require_delta
 from privot.schema.columns.alphabet import Codes
 from privot.schema.columns.array import ArrayColumn
-from privot.schema.columns.column import CodedColumn, Column, PointColumn
+from privot.schema.columns.column import CodedColumn, Column, OutOfBounds, PointColumn
 from privot.schema.columns.identifier import IdentifierColumn
+from privot.schema.columns.raw_values import refuse
 from privot.schema.rules import Rules
 
 # Remedies for missing fields.
@@ -185,7 +187,10 @@ class Schema(Summarized, BaseModel):
         try:
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise PrivotError(f"the schema is not TOML: {error}") from None
+            problem = f"the schema is not TOML: {error}"
+            if twice := re.match(r"Cannot declare \('columns', '(.*?)'.*\) twice (.*)", str(error)):
+                problem = f"column {twice[1]!r} is declared twice {twice[2]}: declare each once"
+            raise PrivotError(problem) from None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -221,7 +226,7 @@ class Schema(Summarized, BaseModel):
         """Rules, parsed."""
         return Rules.of(self.rules, self.declared)
 
-    @cached_property
+    @property
     def shuffled_promise(self) -> Promise | None:
         """The promise, if it is of shuffled reports."""
         return self.promise if self.promise and self.promise.where == "shuffled" else None
@@ -303,12 +308,19 @@ class Schema(Summarized, BaseModel):
         """Names of the table columns that a table of records may have, but that are never read."""
         return tuple(name for name in self.sampled_columns if name not in self.table_columns)
 
-    def check_table(self, table: pa.Table) -> None:
+    def check_table(self, table: pa.Table, out_of_bounds: OutOfBounds = "clip") -> None:
+        """Raise PrivotError as `check_columns`, or for values out of bounds that are to be refused.
+
+        `out_of_bounds` is the rule of columns that declare none.
+        """
+        self.check_columns(table)
+        columns = self.points.items()
+        refuse(p for name, column in columns for p in column.refused(name, table, out_of_bounds))
+
+    def check_columns(self, table: pa.Table) -> None:
         """Raise PrivotError for missing, repeated or unknown columns, and for a table without rows."""
         names = table.column_names
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise PrivotError(f"columns {repeated} appear twice in the table: rename or remove one")
+        require_different(names, "the table")
         missing = [name for name in self.table_columns if name not in names]
         if missing:
             raise PrivotError(
@@ -337,42 +349,56 @@ class Schema(Summarized, BaseModel):
         return self
 
 
+def require_different(names: list[str], source: str) -> None:
+    """Raise PrivotError if a name of a column appears twice."""
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
+
+
 def _table_columns(columns: dict[str, Column]) -> tuple[str, ...]:
     """Return the names of the table columns of columns, in order."""
     return tuple(part for name in columns for part in columns[name].table_columns(name))
 
 
 def _explain(error: pydantic.ValidationError) -> str:
-    """Return one line that names column, value and remedy for the first of pydantic's errors.
+    """Return a line that names column, value and remedy for each field of a column with an error.
 
-    A misspelled field has priority, because it usually explains a missing one.
+    Misspelled fields come first, because they usually explain missing ones. All fields beside columns
+    have one line, since a file with many unknown ones is no schema.
     """
-    detail = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    lines: dict[tuple[int | str, ...], str] = {}
+    for detail in details:
+        lines.setdefault(detail["loc"][:3] if len(detail["loc"]) > 1 else (), _explain_one(detail))
+    return "\n".join(lines.values())
+
+
+def _explain_one(detail: Any) -> str:
+    """Return one line for an error of pydantic."""
     location = [str(part) for part in detail["loc"]]
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     of_column = len(location) >= 2 and location[0] == "columns"
     column = f"column {location[1]!r}" if of_column else ""
     where = f" of {column}" if of_column else ""
     field = ".".join(location[2:] if of_column else location)
     kinds = f"say one of {', '.join(sorted(Column.kinds))}"
     if detail["type"] == "kind_missing":
-        return f"kind{where} is missing: {kinds}{more}"
+        return f"kind{where} is missing: {kinds}"
     if detail["type"] == "kind_unknown":
-        return f"kind {detail['input']['kind']!r}{where} is not known: {kinds}{more}"
+        return f"kind {detail['input']['kind']!r}{where} is not known: {kinds}"
     if detail["type"] == "missing":
         remedy = _MISSING.get(field, "declare it in the schema")
         if not where and field == "columns":
             remedy = "declare at least one, as [columns.NAME]"
         verb = "are" if field.endswith("s") else "is"
-        return f"{field}{where} {verb} missing: {remedy}{more}"
+        return f"{field}{where} {verb} missing: {remedy}"
     if detail["type"] == "extra_forbidden":
-        return f"{field or 'field'}{where} is not known: correct its spelling or remove it{more}"
+        return f"{field or 'field'}{where} is not known: correct its spelling or remove it"
     if detail["type"] in ("value_error", "assertion_error"):
         message = str((detail.get("ctx") or {}).get("error", detail["msg"]))
-        return f"{column}: {message}{more}" if of_column else f"{message}{more}"
+        return f"{column}: {message}" if of_column else f"{message}"
     needs_pairs = detail["type"] == "tuple_type"
     problem = "give a pair [low, high] for each" if needs_pairs else detail["msg"]
-    return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {problem}{more}"
+    return f"{field or 'schema'}{where} = {detail['input']!r} cannot be used: {problem}"
 
 
 def promise_or_epsilon(

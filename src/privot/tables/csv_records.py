@@ -5,6 +5,7 @@ columns are inferred by `pyarrow.csv`. Errors name the line of a defect, never i
 who must not see the records may read the errors.
 """
 
+import csv as csv_lines
 import gzip
 import io
 import zlib
@@ -21,6 +22,7 @@ import pyarrow.csv as csv
 from privot.core.errors import PrivotError
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
+from privot.schema.schema import require_different
 
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")
@@ -157,8 +159,7 @@ def _require_columns(names: list[str], form: RecordForm, source: str) -> None:
     if form.declared is None:
         return
     declared = set(form.declared)
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise PrivotError(f"columns {repeated} appear twice in {source}: rename or remove one")
+    require_different(names, source)
     if declared & set(names):
         return
     for other in _SEPARATORS:
@@ -185,6 +186,17 @@ def read_csv(path: Path, form: RecordForm) -> pa.Table:
     if not pieces:
         raise PrivotError(f"{path} has no rows: give at least one record")
     return pa.concat_tables(pieces, promote_options="permissive")
+
+
+def read_names(path: Path, form: RecordForm) -> list[str]:
+    """Return the names in the first line of a CSV file."""
+    with open(path, "rb") as packed:
+        line = open_csv_file(path, packed).readline(_BLOCK_BYTES)
+    _require_csv(line, str(path))
+    try:
+        return next(csv_lines.reader([line.decode("utf-8-sig")], delimiter=form.separator))
+    except UnicodeDecodeError:
+        raise PrivotError(f"{path} has a first line that is not UTF-8: save it as such") from None
 
 
 def open_csv_file(path: Path, packed: BinaryIO) -> BinaryIO:

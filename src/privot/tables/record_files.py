@@ -36,6 +36,7 @@ import pyarrow.parquet as pq
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
 from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
+from privot.schema.schema import require_different
 from privot.tables import csv_records
 from privot.tables.files import (
     BATCH_ROWS,
@@ -82,6 +83,27 @@ def open_records(
     if suffix == ".npz":
         return TableBatches(read_table(path, schema, form), str(path), [path])
     return CsvFiles(path, [path], form)
+
+
+def read_header(
+    path: Path, form: csv_records.RecordForm = csv_records.COMMA_SEPARATED
+) -> dict[str, pa.DataType | None]:
+    """Return the names of a file's columns, and the types that Parquet states; read no row.
+
+    Raises:
+        PrivotError: for files that are neither CSV nor Parquet, and for a name that appears twice.
+    """
+    require_file(path)
+    names, types = [], []
+    if table_suffix(path) == ".parquet":
+        with reading_parquet(path):
+            names, types = (schema := pq.read_schema(path)).names, schema.types
+    elif table_suffix(path) != ".npz":
+        names = csv_records.read_names(path, form)
+    require_different(names, str(path))
+    if not names:
+        raise PrivotError(f"{path} has no header: give csv, csv.gz or parquet, or declare columns")
+    return dict(zip(names, types or [None] * len(names), strict=True))
 
 
 def _open_folder(path: Path, schema: Schema | None, form: csv_records.RecordForm) -> RecordBatches:
@@ -340,15 +362,17 @@ def check_records(records: RecordBatches, schema: Schema) -> RecordCheck:
     outside: Counter[str] = Counter()
     num_rows = 0
     for _, table in records.batches():
-        schema.check_table(table)
+        schema.check_columns(table)
         for name, column in schema.columns.items():
             _, problems = column.read(name, table)
+            point = None if problems else schema.points.get(name)
+            problems = point.refused(name, table, "clip") if point else problems
             for problem in problems:
                 new = RecordFinding(problem.column, problem.fault, problem.remedy)
                 finding = findings.setdefault((problem.column, problem.fault), new)
                 finding.add(problem, table, num_rows, records)
-            if name in schema.points and not problems:
-                outside[name] += schema.points[name].count_outside(name, table)
+            if point and not problems:
+                outside[name] += point.count_outside(name, table)
         num_rows += table.num_rows
     if not num_rows:
         raise PrivotError(f"{records.source} has no rows: give at least one record")

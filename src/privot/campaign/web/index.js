@@ -7,6 +7,7 @@ const campaign = JSON.parse(document.getElementById("campaign").textContent);
 const at = (id) => document.getElementById(id);
 const asked = asker(campaign.questions);
 const sealed = Boolean(campaign.analystKey); // to the analyst, for a shuffler
+const ALREADY = "You have taken part already.";
 let [device, outbox] = [null, null];
 
 // Before there are questions: names of columns become names of the form's inputs, and hide its own.
@@ -14,7 +15,7 @@ at("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   at("trouble").textContent = "";
   try {
-    if (!(await outbox.report(device, answers(at("form"), device.program.columns)))) return done("You have taken part already.");
+    if (!(await outbox.report(device, answers(at("form"), device.program.columns)))) return done(ALREADY);
     await show();
   } catch (error) {
     at("trouble").textContent = error.message;
@@ -27,7 +28,8 @@ try {
   outbox = await Outbox.open(`privot ${campaign.fingerprint}`);
   device = await pinned(Device, "randomizer.json", campaign);
   at("questions").append(...boxes(device.program.columns, asked));
-  if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
+  if (await outbox.settled(device)) done(ALREADY);
+  else if ((await outbox.waiting()).length) await show(); // drawn at an earlier visit, and not sent
 } catch (error) {
   at("ask").hidden = true;
   at("trouble").textContent = error.message;

@@ -1,4 +1,5 @@
 // A campaign's rule, the questions of its form, and the record that somebody's answers make.
+import { limitsOf } from "./privot.js";
 
 /** The text that asks for a column. */
 export const asker = (questions) => (name) => (Object.hasOwn(questions, name) ? questions[name] : name);
@@ -19,26 +20,41 @@ function question(name, take, words) {
   const box = document.createElement("fieldset");
   box.dataset.column = name;
   box.append(Object.assign(document.createElement("legend"), { textContent: words }));
-  if (take.take === "boolean") choices(box, name, [["yes", "true"], ["no", "false"]]);
+  const note = Object.assign(document.createElement("p"), { className: "trouble", role: "alert" });
+  const required = !(take.nullable ?? take.missing !== null);
+  if (take.take === "boolean") choices(box, name, required, [["yes", "true"], ["no", "false"]]);
   else if (take.take === "category") {
     const listed = take.values.map((value) => [value, value]);
-    choices(box, name, listed);
+    choices(box, name, required, listed);
   } else {
-    for (const column of take.columns) {
-      const input = Object.assign(document.createElement("input"), { name: column, step: "any" });
+    for (const [axis, column] of take.columns.entries()) {
+      const input = Object.assign(document.createElement("input"), { name: column, required, step: "any" });
       input.type = take.seconds ? (take.seconds === 86400 ? "date" : "datetime-local") : "number";
+      const { min, max, step = "any" } = limitsOf(take, axis);
+      if (take.out_of_bounds === "clip") note.textContent += `Below ${min} counts as ${min}, above ${max} as ${max}. `;
+      else Object.assign(input, { min, max, step });
       if (take.columns.length > 1) input.placeholder = input.ariaLabel = column;
       else input.ariaLabel = words;
       box.append(input);
     }
   }
+  const rule = note.textContent;
+  box.addEventListener("input", () => (note.textContent = rule));
+  box.addEventListener("invalid", (event) => {
+    event.preventDefault(); // the browser's own words, which go away again
+    const { validity, value, min, max, validationMessage } = event.target;
+    const outside = validity.rangeUnderflow || validity.rangeOverflow;
+    note.textContent = outside ? `${value} is not between ${min} and ${max}: correct it.` : validationMessage;
+    document.querySelector("input:invalid").focus();
+  }, true);
+  box.append(note);
   return box;
 }
 
-function choices(box, name, listed) {
+function choices(box, name, required, listed) {
   for (const [label, value] of listed) {
     const choice = Object.assign(document.createElement("label"), { className: "choice" });
-    choice.append(Object.assign(document.createElement("input"), { type: "radio", name, value }), label);
+    choice.append(Object.assign(document.createElement("input"), { type: "radio", name, value, required }), label);
     box.append(choice);
   }
 }

@@ -32,7 +32,8 @@ try {
     : "falsify the counts, and still read no answer of yours";
   at("questions").append(...boxes(encoder.program.columns, asker(campaign.questions)));
   const [waiting] = await outbox.waiting();
-  if (waiting) show(waiting); // of an earlier visit, and not sent to both
+  if (await outbox.settled(encoder)) done(ALREADY);
+  else if (waiting) show(waiting); // of an earlier visit, and not sent to both
 } catch (error) {
   at("ask").hidden = true;
   at("trouble").textContent = error.message;

@@ -38,6 +38,7 @@ from privot.schema.domains import Array, Domain, to_unit
 
 Bounds = tuple[float, float]
 TableColumns = dict[str, pa.Array]  # by name
+OutOfBounds = Literal["refuse", "clip"]
 RANGE = ".."  # between the ends of a range in a condition, as in "30..40"
 
 
@@ -127,6 +128,10 @@ class Column(BaseModel):
         """Return the names of its table columns."""
         return (name,)
 
+    def in_format(self, name: str, table: pa.Table) -> pa.Table:
+        """Return a table of sampled records with this column as its schema writes it."""
+        return table
+
     @abstractmethod
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
         """Return (raw values (n, …) in the kind's representation, all their problems)."""
@@ -177,10 +182,23 @@ class PointColumn(Column):
 
     def count_outside(self, name: str, table: pa.Table) -> int:
         """Return the number of raw values outside the domain; missing values do not count."""
-        points = self.encode_points(name, table)
-        points = points[~np.isnan(points).any(axis=1)]
-        moved = np.abs(self.domain.project(points) - points) > 1e-9 * self.domain.scale
-        return int(moved.any(axis=1).sum())
+        return int(self._outside(self.encode_points(name, table)).any(axis=1).sum())
+
+    def _outside(self, points: Array) -> NDArray[np.bool_]:
+        """Return a mask (n, d) of coordinates that projection moves by more than rounding errors."""
+        present, outside = ~np.isnan(points).any(axis=1), np.zeros(points.shape, np.bool_)
+        moved = np.abs(self.domain.project(points[present]) - points[present])
+        outside[present] = moved > self._rounding_errors
+        return outside
+
+    @property
+    def _rounding_errors(self) -> Array:
+        """Largest rounding error of each coordinate (d,)."""
+        return 1e-9 * self.domain.scale
+
+    def refused(self, name: str, table: pa.Table, default: OutOfBounds) -> list[Problem]:
+        """Return the problems of raw values out of bounds, if the column or else the default refuses."""
+        return []
 
     @abstractmethod
     def make_up_points(self, name: str, units: Array) -> TableColumns:
@@ -290,3 +308,44 @@ class CodedColumn(Column):
         Some values lie far outside the bounds, for audits, as in `make_up_points`.
         """
         return self.decode_codes(name, codes, rng)
+
+
+class BoundedColumn(PointColumn, CodedColumn):
+    """Base of columns of numbers in a domain, with a rule for values out of bounds.
+
+    **Privacy review.** Both rules are functions of one record, and a clipped record is in the domain, so
+    Δ and ε do not change. A device refuses before it draws anything, and only its owner learns it. But
+    a device whose value nobody corrects sends nothing, which the collector may notice: declare `"clip"`
+    for values that no person enters. Refusals of tables name column, row and bounds, and the counts of
+    clipped values are exact; both are **not private**, and for the holder of the table alone.
+
+    Arguments:
+        out_of_bounds: Whether to `"refuse"` values outside the domain, or to `"clip"` (project) them. By
+            default devices refuse, and tables are clipped.
+    """
+
+    out_of_bounds: OutOfBounds | None = None
+
+    @abstractmethod
+    def limits(self, axis: int) -> str:
+        """Return the bounds of a coordinate in words."""
+
+    def refused(self, name: str, table: pa.Table, default: OutOfBounds) -> list[Problem]:
+        if (self.out_of_bounds or default) == "clip":
+            return []
+        outside = self._outside(self.encode_points(name, table))
+        remedy = 'correct it, or declare out_of_bounds = "clip"'
+        return [
+            Problem(part, f"is out of bounds ({self.limits(axis)})", remedy, outside[:, axis])
+            for axis, part in enumerate(self.table_columns(name))
+            if outside[:, axis].any()
+        ]
+
+    def point_program(self, name: str) -> dict[str, Any] | None:
+        encoding = super().point_program(name)
+        return encoding and encoding | self.clip_program
+
+    @property
+    def clip_program(self) -> dict[str, str]:
+        """Field of a device's program by which it clips; without it, a device refuses."""
+        return {"out_of_bounds": "clip"} if self.out_of_bounds == "clip" else {}

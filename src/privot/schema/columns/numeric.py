@@ -29,8 +29,8 @@ from privot.schema.columns.alphabet import (
     standard_codings,
     without_empty,
 )
-from privot.schema.columns.column import RANGE, Bounds, CodedColumn, PointColumn, TableColumns
-from privot.schema.columns.raw_values import Problem, Steps, read_numbers, read_times
+from privot.schema.columns.column import RANGE, BoundedColumn, Bounds, CodedColumn, TableColumns
+from privot.schema.columns.raw_values import Problem, Steps, date_pattern, read_numbers, read_times
 from privot.schema.domains import Array, Box, from_unit
 
 _SPIKE = 1 / 12  # share of a model's draws above which a number is a spike
@@ -38,7 +38,7 @@ _TYPICAL = (0.05, 0.5, 0.95)  # levels of the quantiles that are typical numbers
 _FAR = 1000.0  # distance of test values beyond the bounds, in widths of the interval
 
 
-class NumberColumn(PointColumn, CodedColumn):
+class NumberColumn(BoundedColumn):
     """Base of columns of one number or date between two bounds."""
 
     is_number: ClassVar[bool] = True
@@ -136,11 +136,14 @@ class NumberColumn(PointColumn, CodedColumn):
         edges = [list(bins.edges) for bins in codings]
         encoding: dict[str, Any] = {"take": "bin", "columns": [name], "edges": edges}
         encoding |= {"spikes": list(self.alphabet.spikes), "integer": self.alphabet.integer}
-        return encoding | {"nullable": self.nullable} | self.step_program
+        return encoding | {"nullable": self.nullable} | self.step_program | self.clip_program
 
     def point_program(self, name: str) -> dict[str, Any] | None:
         encoding = super().point_program(name)
         return encoding and encoding | self.step_program
+
+    def limits(self, axis: int) -> str:
+        return " to ".join(str(bound).removesuffix(".0") for bound in self.bounds)
 
     def common_values(self, name: str, others: Sequence[CodedColumn]) -> TableColumns:
         """Return the edges and spikes of all declarations, and numbers between them."""
@@ -214,6 +217,7 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._write(np.rint(numbers) if self.alphabet.integer else numbers)}
 
     def make_up_points(self, name: str, units: Array) -> TableColumns:
+        units = units.clip(-1, 1) if self.out_of_bounds == "refuse" else units
         return {name: self._make_up(from_unit(self.domain, units)[:, 0])}
 
     def refined(self, name: str, drawn: pa.Table, rarest: float = 0.0) -> Self:
@@ -257,7 +261,9 @@ class NumberColumn(PointColumn, CodedColumn):
         return {name: self._write(self.atoms[0].decode(atoms, rng))}
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
-        """See `CodedColumn`: half of the numbers of an outer bin lie far beyond the bounds."""
+        """See `CodedColumn`: half of the numbers of an outer bin lie far beyond bounds that clip."""
+        if self.out_of_bounds == "refuse":
+            return {name: self._make_up(coding.decode(codes, rng))}
         return {name: self._make_up(decode_far(coding, codes, rng))}
 
 
@@ -291,6 +297,7 @@ class NumericColumn(NumberColumn):
             may be wide. Values elsewhere are allowed.
         measured_in: Unit of measurement, shown in reports, such as `"kg"`.
         nullable: Whether a value may be missing.
+        out_of_bounds: See `BoundedColumn`.
 
     Examples:
         >>> column = NumericColumn(kind="numeric", bounds=(0, 2), step=0.25)
@@ -325,6 +332,10 @@ class NumericColumn(NumberColumn):
     @property
     def value_step(self) -> float:
         return self.counted_in.size if self.counted_in else super().value_step
+
+    @property
+    def _rounding_errors(self) -> Array:
+        return super()._rounding_errors + (Steps.error if self.counted_in else 0.0)
 
     @property
     def step_program(self) -> dict[str, Any]:
@@ -385,7 +396,6 @@ class NumericColumn(NumberColumn):
         return (self._ends[0], *inner, self._ends[1] + self._is_whole)
 
     def labels_in(self, coding: Bins) -> tuple[str, ...]:
-        """Return the labels of all codes of a coding; steps are shown as values."""
         return coding.labels_by(self.counted_in.text) if self.counted_in else coding.labels
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
@@ -446,6 +456,7 @@ class NumericColumn(NumberColumn):
 
 
 _SECONDS = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_FINEST = {"day": "d", "hour": "H", "minute": "M", "second": "S"}  # codes of strftime
 _EPOCH = dt.datetime(1970, 1, 1)
 _LAST_SECOND = 9e12  # of test values, since 1970; its microseconds fit into 64-bit integers
 
@@ -470,7 +481,9 @@ class DatetimeColumn(NumberColumn):
         bins: The number of equal bins, or the edges; ten bins by default.
         typical: First and last date of a range in which most are expected, and its median between them
             if known, as for a `NumericColumn`.
+        format: Format of strftime, such as `"%d/%m/%Y"`, of texts in tables of records and samples.
         nullable: Whether a value may be missing.
+        out_of_bounds: See `BoundedColumn`.
 
     Examples:
         >>> day = DatetimeColumn(kind="datetime", bounds=("1970-01-01", "1970-12-31"))
@@ -483,6 +496,7 @@ class DatetimeColumn(NumberColumn):
     resolution: Literal["day", "hour", "minute", "second"] = "day"
     bins: int | tuple[Moment, ...] | None = None
     typical: tuple[Moment, Moment] | tuple[Moment, Moment, Moment] | None = None
+    format: str | None = None
 
     in_rules = "date"
 
@@ -493,6 +507,10 @@ class DatetimeColumn(NumberColumn):
     @property
     def counted_in(self) -> str:
         return self.resolution
+
+    @property
+    def step_program(self) -> dict[str, Any]:
+        return super().step_program | ({"format": self.format} if self.format else {})
 
     def number(self, moment: str) -> float:
         """Return the number of steps from 1970 to a date or time in ISO 8601, rounded down."""
@@ -519,7 +537,6 @@ class DatetimeColumn(NumberColumn):
 
     @cached_property
     def alphabet(self) -> Bins:
-        """Bins of steps since 1970, and the missing value."""
         if not isinstance(self.bins, tuple):
             return Bins(self.equal_bins(self.bins), (), integer=True, nullable=self.nullable)
         edges = [self.number(moment) for moment in self.bins]
@@ -535,8 +552,7 @@ class DatetimeColumn(NumberColumn):
         return coding.labels_by(self.moment)
 
     def read(self, name: str, table: pa.Table) -> tuple[Array, list[Problem]]:
-        """Return (the column's numbers (n,), NaN where missing; all problems of the raw values)."""
-        times, problems = read_times(table.column(name), name, self.nullable)
+        times, problems = read_times(table.column(name), name, self.nullable, self.format)
         microseconds = pc.fill_null(times.cast(pa.int64()), 0).to_numpy()
         steps = (microseconds // (1_000_000 * self.step_seconds)).astype(np.float64)
         return np.where(np.asarray(times.is_null()), np.nan, steps), problems
@@ -565,6 +581,12 @@ class DatetimeColumn(NumberColumn):
             return integers.cast(pa.int32()).cast(pa.date32())
         return pc.multiply(integers, self.step_seconds).cast(pa.timestamp("s"))
 
+    def in_format(self, name: str, table: pa.Table) -> pa.Table:
+        if self.format is None:
+            return table
+        texts = pc.strftime(table.column(name).cast(pa.timestamp("s")), self.format)
+        return table.set_column(table.column_names.index(name), name, texts)
+
     def _make_up(self, numbers: Array) -> pa.Array:
         absent, last = np.isnan(numbers), _LAST_SECOND // self.step_seconds
         steps = np.clip(np.rint(np.where(absent, 0.0, numbers)), -last, last).astype(np.int64)
@@ -573,4 +595,6 @@ class DatetimeColumn(NumberColumn):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _ = self.domain, self.alphabet  # building them checks bounds and bins
+        if self.format is not None:
+            date_pattern(self.format, _FINEST[self.resolution])
         return self

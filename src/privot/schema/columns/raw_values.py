@@ -8,11 +8,13 @@ This code runs on the device and stores nothing. Errors name column and row but 
 logs, bug reports and terminals may be read by others than the holders of the records.
 """
 
+import datetime as dt
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,14 +33,15 @@ _ABSENT = (
 _NUMBER = r"^[-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf|infinity|nan)$"
 _COMMA = r"^[-+]?[0-9][0-9.' ]*(,[0-9]+)+(\.[0-9]+)?$"
 _DATE = r"^[0-9]{1,4}[-/.][0-9]{1,2}[-/.][0-9]{1,4}"
-_ZONE = r"[0-9](Z|[-+][0-9]{2}:?[0-9]{2})$"
+_ZONE = r":[0-9.:]+(Z|[-+][0-9]{2}:?[0-9]{2})$"
 _FILL = (
     "declare nullable = true in the schema, or fill or remove the row by a rule that does not look at "
     "other people's records"
 )
 _CORRECT = "correct it, add it to the schema, or declare which category stands for others"
 _NO_COMMA = "write a decimal point, and nothing between thousands"
-_WRITE_DATES = "write dates as 2024-05-31"
+_ISO = "%Y-%m-%d"
+_TIME_CODES = "YmdHMS"  # of strftime, from the coarsest
 
 
 class RecordError(PrivotError):
@@ -119,14 +122,41 @@ def read_numbers(
     return numbers, problems + missing_values(np.isnan(numbers), nullable, name, problems)
 
 
+def date_pattern(form: str, finest: str = "d") -> tuple[str, str]:
+    """Return a pattern of dates in a format of strftime, and the replacement that writes ISO 8601.
+
+    Examples:
+        >>> date_pattern("%d/%m/%Y")
+        ('([0-9]{2})/([0-9]{2})/([0-9]{4})', '\\\\3-\\\\2-\\\\1T00:00:00')
+
+    Raises:
+        PrivotError: unless the format has %Y, %m, %d and all codes to the finest one, each once.
+    """
+    codes = re.findall("%(.?)", form)
+    needed = _TIME_CODES[: _TIME_CODES.index(finest) + 1]
+    parts = {code: f"\\{1 + codes.index(code)}" if code in codes else "00" for code in _TIME_CODES}
+    once = sorted(codes) == sorted({*codes} & {*_TIME_CODES})
+    if not once or not {*needed} <= {*codes} or form.startswith("%Y-%d"):
+        raise PrivotError(
+            f"format {form!r} cannot be used: give %{', %'.join(needed)}, each once and in an order "
+            "that does not look like 2024-05-31, as in %d/%m/%Y"
+        )
+    pattern = re.escape(form).replace("%Y", "([0-9]{4})")
+    pattern = re.sub("%.", "([0-9]{2})", pattern)
+    return pattern, "{Y}-{m}-{d}T{H}:{M}:{S}".format(**parts)
+
+
 def read_times(
-    values: pa.ChunkedArray, name: str, nullable: bool = True
+    values: pa.ChunkedArray, name: str, nullable: bool = True, form: str | None = None
 ) -> tuple[pa.ChunkedArray, list[Problem]]:
-    """Return (times (n,) in microseconds, null where missing; problems)."""
+    """Return (times (n,) in microseconds, null where missing; problems).
+
+    Texts are in ISO 8601, or in a format of strftime, `form`.
+    """
     kind = values.type
     problems: list[Problem] = []
     if _is_text(kind):
-        values, problems = _parse_times(_texts(values), name)
+        values, problems = _parse_times(_texts(values), name, form)
     elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_null(kind)):
         remedy = "give dates or times, or text as 2024-05-31"
         problems = _problem_of_all(values, name, "dates", remedy)
@@ -201,9 +231,14 @@ def _parse_numbers(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, 
     )
 
 
-def _parse_times(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, list[Problem]]:
+def _parse_times(
+    texts: pa.ChunkedArray, name: str, form: str | None
+) -> tuple[pa.ChunkedArray, list[Problem]]:
     """Return (times (n,), null where a text is missing or no time; problems)."""
     texts, kind = _null_if_missing(texts), pa.timestamp("us")
+    if form:
+        pattern, iso = date_pattern(form)
+        texts = pc.replace_substring_regex(texts, f"^{pattern}$", iso)
     try:
         return texts.cast(kind), []
     except pa.ArrowException:
@@ -213,11 +248,12 @@ def _parse_times(texts: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, li
     bad = _mask(pc.is_in(texts, value_set=impossible))
     zone = bad & _mask(pc.match_substring_regex(texts, _ZONE))
     date = bad & ~zone & _mask(pc.match_substring_regex(texts, _DATE))
+    remedy = f"write dates as {dt.datetime(2024, 5, 31, 12).strftime(form or _ISO)}"
     return pc.if_else(pa.array(bad), None, texts).cast(kind), _existing_problems(
         name,
         ("has a time with a zone", "write times in UTC, without an offset", zone),
-        ("has a date in another format, or one that no calendar has", _WRITE_DATES, date),
-        ("has text, not a date", _WRITE_DATES, bad & ~zone & ~date),
+        ("has a date in another format, or one that no calendar has", remedy, date),
+        ("has text, not a date", remedy, bad & ~zone & ~date),
     )
 
 
@@ -325,6 +361,8 @@ class Steps:
     def value_between(self, counts: Array) -> Array:
         """Return the values (n,) of counts (n,) that are no integers, such as means."""
         return np.asarray(np.round(self.origin + counts * self.size, self.digits + _EXTRA_DECIMALS))
+
+    error: ClassVar[float] = 10.0**-_STEP_DECIMALS  # of a value's count, at most
 
     def round_count(self, value: float) -> float:
         """Return the step count of a value, an integer if only rounding separates it from a step."""

@@ -14,7 +14,7 @@ from pydantic import model_validator
 
 from privot.core.errors import MOST_CODES, PrivotError, require_count
 from privot.schema.columns.alphabet import MISSING, Alphabet, Codes
-from privot.schema.columns.column import Bounds, CodedColumn, PointColumn, TableColumns
+from privot.schema.columns.column import BoundedColumn, Bounds, TableColumns
 from privot.schema.columns.raw_values import Problem, read_numbers
 from privot.schema.domains import Array, Box, Domain, L1Ball, L2Ball, Polyline, from_unit
 from privot.schema.sampling import draw_within, end_densities
@@ -157,7 +157,7 @@ class Cells(Alphabet):
         return points
 
 
-class VectorColumn(PointColumn, CodedColumn):
+class VectorColumn(BoundedColumn):
     """Column of several numbers in one domain: a box, an ℓ1 or ℓ2 ball, or a known support.
 
     Exactly one of `bounds`, `radius` and `support` declares the domain. In a joint report with other
@@ -173,6 +173,7 @@ class VectorColumn(PointColumn, CodedColumn):
         support: Corners of a public polyline.
         bins: Number of bins along each axis of the grid.
         nullable: Whether a vector may be missing; it is missing if any coordinate is.
+        out_of_bounds: See `BoundedColumn`.
 
     Examples:
         >>> VectorColumn(kind="vector", columns=("x", "y"), radius=1.0).domain.diameter(2)
@@ -246,8 +247,14 @@ class VectorColumn(PointColumn, CodedColumn):
         cells, domain = self._cells, self.domain.program
         if domain is None:
             return None
-        encoding = {"take": "cell", "columns": list(self.columns), "domain": domain}
-        return encoding | {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
+        encoding: dict[str, Any] = {"take": "cell", "columns": list(self.columns), "domain": domain}
+        encoding |= {"side": cells.side, "codes": cells.codes, "missing": cells.missing}
+        return encoding | self.clip_program
+
+    def limits(self, axis: int) -> str:
+        if self.bounds is not None:
+            return "{:g} to {:g}".format(*self.bounds[axis])
+        return "support" if self.radius is None else f"radius {self.radius:g}"
 
     def table_columns(self, name: str) -> tuple[str, ...]:
         return self.columns
@@ -264,6 +271,9 @@ class VectorColumn(PointColumn, CodedColumn):
         return {part: pa.array(numbers, mask=np.isnan(numbers)) for part, numbers in coordinates}
 
     def make_up_points(self, name: str, units: Array) -> TableColumns:
+        if self.out_of_bounds == "refuse":
+            absent = np.isnan(units)
+            units = np.where(absent, units, self.domain.unit.project(np.where(absent, 0, units)))
         return self._write_points(name, from_unit(self.domain, units))
 
     def encode_codes(self, name: str, table: pa.Table) -> Codes:
@@ -274,7 +284,7 @@ class VectorColumn(PointColumn, CodedColumn):
         return self.decode_points(name, from_unit(self.domain, self._cells.decode(codes, rng)))
 
     def make_up_codes(self, name: str, coding: Any, codes: Codes, rng: Generator) -> TableColumns:
-        """See `CodedColumn`; half of the vectors in cells at the domain's edge lie far outside."""
+        """See `CodedColumn`; half of the vectors in cells at an edge that clips lie far outside."""
         units = self._cells.decode(codes, rng)
         far = np.where(rng.random((len(codes), 1)) < 0.5, _FAR, 1.0) * units
         projected = self.domain.unit.project(np.where(np.isnan(far), 0.0, far))
