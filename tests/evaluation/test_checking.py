@@ -82,6 +82,23 @@ def test_what_it_says(checked):
     assert "agreement with the reports: they contradict" in repr(found)
 
 
+def test_a_correlation_that_reports_do_not_determine_is_not_called_good(checked):
+    """Between -1 and 1 everything is possible, whatever the rehearsal errs by."""
+    _, _, found = checked
+    (pair,) = [pair for pair in found.pairs if pair.correlation]
+    good = replace(pair, correlation_error=0.01)
+    unknown = replace(pair, second="age", correlation_error=None)
+
+    def finding(*pairs):
+        verdict = replace(found, pairs=pairs).verdict
+        return next(each for each in verdict if each.topic == "correlations")
+
+    assert finding(good).grade == "good"
+    assert finding(good, unknown).grade == "fair"
+    assert "do not determine size × age" in finding(good, unknown).words
+    assert finding(unknown).grade == "unknown"
+
+
 def test_numbers_of_steps_are_told_in_values(checked):
     model, _, found = checked
     number = found.columns[2].number

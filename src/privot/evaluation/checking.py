@@ -56,6 +56,7 @@ from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 MIN_REPORTS = 100
+_DETERMINED = 0.5  # widest interval of a correlation that the reports are said to determine
 _NO_DEPENDENCE = 0.005  # a model whose pairs are all below has no dependence
 _NUM_SAMPLED = 100_000  # records of the model, for the distribution of numbers within bins
 
@@ -90,7 +91,8 @@ class PairCheck:
     """Check of a pair of columns, with the fields of a `ColumnCheck`.
 
     `dependence` is the total variation between the pair's joint shares in the model and independence;
-    `correlation` and its expected error are None unless both columns are of numbers.
+    `correlation` is None unless both columns are of numbers. Its expected error is None
+    if the reports do not determine it: the interval is wider than ½.
     """
 
     first: str
@@ -149,9 +151,8 @@ class Check(Summarized):
             findings.append(_judge_numbers(numbers))
         if self.pairs:
             findings += [_judge_pairs(self.pairs), _judge_dependence(self.pairs)]
-        errors = [(pair.name, pair.correlation_error) for pair in self.pairs]
-        if known := [(name, Score(error, 0.0)) for name, error in errors if error is not None]:
-            findings.append(verdicts.judge_correlations(known))
+        if any(pair.correlation for pair in self.pairs):
+            findings.append(_judge_correlations(self.pairs))
         findings.append(_judge_agreement(self.columns, self.pairs))
         if self.target is not None:
             findings.append(self.target.finding)
@@ -200,6 +201,20 @@ def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> 
         return found
     words = f"{found.words}; one cell holds {verdicts.join_names(coarse)}"
     return replace(found, words=f"{words}: declare typical numbers for later reports")
+
+
+def _judge_correlations(pairs: Sequence[PairCheck]) -> Finding:
+    of_numbers = [pair for pair in pairs if pair.correlation]
+    errors = [(pair.name, pair.correlation_error) for pair in of_numbers]
+    unknown = [name for name, error in errors if error is None]
+    if len(unknown) == len(errors):
+        return Finding("correlations", "unknown", "the reports determine none")
+    known = [(name, Score(error, 0.0)) for name, error in errors if error is not None]
+    found = verdicts.judge_correlations(known)
+    if not unknown:
+        return found
+    words = f"{found.words}; the reports do not determine {verdicts.join_names(unknown)}"
+    return replace(found, grade="fair" if found.grade == "good" else found.grade, words=words)
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
@@ -413,7 +428,11 @@ class _ReportComparison:
             correlation = number_checks.check_correlation(
                 self.reports, ordered, self.samples, self.standards
             )
-            if correlation is not None and gap is not None:
+            if (
+                correlation is not None
+                and gap is not None
+                and correlation.reports.width <= _DETERMINED
+            ):
                 model, by_reports = correlation.model, correlation.reports
                 outside = max(by_reports.low - model, model - by_reports.high)
                 within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)

@@ -282,6 +282,11 @@ class Interval:
         half = Z * float(np.sqrt(max(variance, 0.0)))
         return cls(*np.clip([estimate, estimate - half, estimate + half], least, most).tolist())
 
+    @property
+    def width(self) -> float:
+        """Length of the interval."""
+        return self.high - self.low
+
     def holds(self, value: float) -> bool:
         """Return whether the interval contains a value."""
         return self.low <= value <= self.high
