@@ -140,8 +140,8 @@ class LocalModel(Model):
             promises = [{"guarantee": str(part.guarantee), "reports": len(part)} for part in parts]
             made_with = made_with | {"promises": promises}
         waves = frozenset[str]().union(*(part.waves for part in releases.parts))
-        if (count := most_reports_in_shards(waves)) > 1:
-            made_with = made_with | {"reports_of_a_person": count}
+        if waves:
+            made_with = made_with | {"reports_of_a_person": most_reports_in_shards(waves)}
         return cls(sampler, newest, made_with, earlier=tuple(earlier))
 
     @property

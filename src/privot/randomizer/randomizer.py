@@ -501,7 +501,8 @@ class Reports(Summarized, Sized):
     @property
     def guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Guarantee of all reports of one person: one report, or as many as a panel's waves allow."""
-        return self.randomizer.batch_guarantee(len(self), most_reports_in_shards(self.waves))
+        batches = most_reports_in_shards(self.waves) if self.waves else 1
+        return self.randomizer.batch_guarantee(len(self), batches)
 
 
 @dataclass(frozen=True, repr=False)

@@ -260,7 +260,7 @@ class PanelGuarantee:
 def most_reports_in_shards(waves: Iterable[str]) -> int:
     """Return the maximum number of a person's reports in shards, by their distinct `WAVE_KEY` texts.
 
-    It is 1 if there are none. Different panels may have the same people, and add up.
+    Different panels may have the same people, and add up.
     """
     by_panel: dict[str, list[int]] = {}
     for text in waves:
@@ -269,4 +269,4 @@ def most_reports_in_shards(waves: Iterable[str]) -> int:
             by_panel.setdefault(json.dumps(fields["panel"]), []).append(int(fields["wave"]))
         except (ValueError, KeyError, TypeError):
             raise PrivotError("a shard's wave cannot be read: copy the release again") from None
-    return max(1, sum(Panel.from_json(p).most_reports_in(w) for p, w in by_panel.items()))
+    return sum(Panel.from_json(p).most_reports_in(waves) for p, waves in by_panel.items())
