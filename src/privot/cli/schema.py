@@ -55,7 +55,7 @@ def check(
         _check_records(declared, against, separator, ignore)
         return
     if ignore or separator != ",":
-        raise PrivotError("--ignore and --separator are for records: name them by --against")
+        raise PrivotError("--ignore and --separator apply to records: name their file by --against")
     if as_json:
         print(declared.to_json())
         return

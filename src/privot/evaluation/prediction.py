@@ -132,10 +132,10 @@ def predict_target(
     folds = _assign_folds(classes, np.random.default_rng(seed))
 
     def classify(classifier: Any, x: Any, answers: Codes, test_x: Any) -> Array:
-        scores, classes = np.zeros((test_x.shape[0], size)), np.unique(answers)
-        if len(classes) > 1:
-            scores[:, classes] = classifier.fit(x, answers).predict_proba(test_x)
-        return scores
+        by_class, learned = np.zeros((test_x.shape[0], size)), np.unique(answers)
+        if len(learned) > 1:
+            by_class[:, learned] = classifier.fit(x, answers).predict_proba(test_x)
+        return by_class
 
     def area(scores: Array) -> float:
         masks = (folds == fold for fold in range(FOLDS))
@@ -269,7 +269,8 @@ def require_sklearn() -> None:
 
 def _require_target(schema: Schema, target: str, may_be_number: bool = False) -> None:
     require_sklearn()
-    if target not in (names := _categorical_columns(schema)) and not may_be_number:
+    names = _categorical_columns(schema)
+    if target not in names and not may_be_number:
         known = target in schema.columns
         kind = f"is {schema.columns[target].kind}" if known else "is not in the schema"
         raise PrivotError(f"target {target!r} {kind}: name a categorical or boolean one of {names}")

@@ -151,7 +151,7 @@ def stacked_marginals(
         PrivotError: if there is no column.
     """
     if not tables.sizes.size:
-        raise PrivotError("sizes is empty: give at least one column")
+        raise PrivotError("tables has no column: give at least one")
     p = 1 / np.repeat(tables.sizes, tables.sizes)[:, None] if start is None else start
     small_steps = 0
     for _ in range(max_iterations):
