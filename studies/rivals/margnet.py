@@ -67,18 +67,13 @@ class Mixture(nn.Module):
             )
             self.last = nn.Linear(3 * width, width)
 
-    def forward(self) -> list[Tensor]:
-        """Probabilities (512, size) of every column."""
+    def forward(self) -> Tensor:
+        """Probabilities (512, codes) of all codes of every column, side by side."""
         x = self.inputs
         for layer in self.layers:
             x = torch.cat([layer(x), x], dim=1)
-        return [part.softmax(dim=1) for part in self.last(x).split(self.sizes, dim=1)]
-
-
-def marginal(probabilities: list[Tensor], clique: Clique) -> Tensor:
-    """Probabilities of all codes of one column, or of two, flat."""
-    first, *second = (probabilities[column] for column in clique)
-    return (first.T @ second[0] / len(first)).flatten() if second else first.mean(dim=0)
+        parts = self.last(x).split(self.sizes, dim=1)
+        return torch.cat([part.softmax(dim=1) for part in parts], dim=1)
 
 
 class MargNet:
@@ -87,6 +82,8 @@ class MargNet:
     def __init__(self, codes: np.ndarray, sizes: Sequence[int]) -> None:
         self.codes, self.sizes, self.mixture = codes, list(sizes), Mixture(sizes)
         self.noise = np.random.default_rng()
+        ends = np.cumsum(self.sizes)
+        self.places = [slice(end - n, end) for end, n in zip(ends, self.sizes, strict=True)]
         self.sums: dict[Clique, np.ndarray] = {}
         self.weights: dict[Clique, float] = {}
         self.count = self.certainty = 0.0
@@ -163,29 +160,42 @@ class MargNet:
         for clique, (shares, weight) in extra.items():
             sums[clique] = sums.get(clique, 0.0) + weight * shares
             weights[clique] = weights.get(clique, 0.0) + weight
-        targets = {c: torch.from_numpy(sums[c] / weights[c]).float() for c in sums}
+        # Every pair of codes at once: shares that are wanted, and how much each counts.
+        width = sum(self.sizes)
+        shares, counts = torch.zeros(2, width, width)
+        single, alone = torch.zeros(2, width)
+        for clique in sums:
+            where = tuple(self.places[column] for column in clique)
+            wanted = torch.from_numpy(sums[clique] / weights[clique]).float()
+            if len(where) == 1:
+                single[where[0]], alone[where[0]] = wanted, weights[clique]
+            else:
+                sizes = [self.sizes[column] for column in clique]
+                shares[where], counts[where] = wanted.reshape(sizes), weights[clique]
         optimizer = torch.optim.Adam(self.mixture.parameters(), _RATE)
         self.mixture.train()
         for _ in range(_STEPS):
             made = self.mixture()
-            loss = torch.stack(
-                [weights[c] * (marginal(made, c) - t).square().sum() for c, t in targets.items()]
-            ).sum()
+            pairs = made.T @ made / _COMPONENTS
+            loss = (counts * (pairs - shares).square()).sum()
+            loss = loss + (alone * (made.mean(dim=0) - single).square()).sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         self.mixture.eval()
 
     @torch.no_grad()
-    def now(self, clique: Clique) -> np.ndarray:
-        """Shares of all codes of some columns in the mixture as it stands."""
-        return marginal(self.mixture(), clique).numpy().astype(float)
+    def now(self, pair: Clique) -> np.ndarray:
+        """Shares of all codes of two columns in the mixture as it stands."""
+        first, second = (self.mixture()[:, self.places[column]] for column in pair)
+        return (first.T @ second / _COMPONENTS).flatten().numpy().astype(float)
 
     @torch.no_grad()
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Codes (count, columns)."""
         which = rng.integers(_COMPONENTS, size=count)
-        cumulative = [p.numpy().astype(float).cumsum(axis=1)[which] for p in self.mixture()]
+        parts = self.mixture()[which].numpy().astype(float)
+        cumulative = [parts[:, place].cumsum(axis=1) for place in self.places]
         codes = [(rng.random(count)[:, None] > c[:, :-1]).sum(axis=1) for c in cumulative]
         return np.stack(codes, axis=1)
 
