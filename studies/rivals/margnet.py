@@ -91,14 +91,10 @@ class MargNet:
     def fit(self, epsilon: float, delta: float) -> None:
         """Measure and follow until the budget is spent."""
         rho, columns = concentrated(epsilon, delta), range(len(self.sizes))
-        pairs = list(combinations(columns, 2))
+        pairs: list[Clique] = list(combinations(columns, 2))
         rounds = _ROUNDS_A_COLUMN * len(self.sizes)
-        measure, choose, weight, spent = (
-            _MEASURED * rho / rounds,
-            (1 - _MEASURED) * rho / rounds,
-            1.0,
-            0.0,
-        )
+        measure, choose = _MEASURED * rho / rounds, (1 - _MEASURED) * rho / rounds
+        weight, spent = 1.0, 0.0
         for column in columns:
             self.add((column,), self.measured((column,), measure), weight)
             spent += measure
