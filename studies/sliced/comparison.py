@@ -165,6 +165,7 @@ def _best_vectors(vectors: Rows) -> Iterable[list[str]]:
 def _best_central(central: Rows) -> Iterable[list[str]]:
     for epsilon in in_order(central, "epsilon"):
         own, *others = select(central, epsilon=epsilon)
+        others = [row for row in others if not row["estimator"].startswith("mixture")]
         if others:
             best = min(others, key=lambda row: row["two_way"])
             yield [
