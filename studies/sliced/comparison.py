@@ -74,6 +74,21 @@ def _rival_rows(rows: Rows, method: str, claimed: str) -> list[list[str]]:
     return [[RIVALS[method], claimed, f"{max(spent):.4g}" if spent else "none", *cells]]
 
 
+def printed_table(rows: Rows) -> str:
+    """DP-SWD at printed noise, labels inside the record or outside: every run."""
+    body = [
+        [
+            DATA[row["dataset"]],
+            "public, slices by label" if row["settings"]["by_label"] else "appended to the record",
+            f"{row['settings']['stddev']:g}", f"{row['settings']['steps']:,}",
+            f"{row['epsilon_honest']:.2g}", f"{100 * row['logreg']:.1f} / {100 * row['mlp']:.1f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ("data", "labels", "σ", "releases", "ε that σ alone is worth", "LogReg / MLP")
+    return table(head, body)
+
+
 def tuning_table(rows: Rows) -> str:
     """Settings of embeddings on held-out training images, by data and ε."""
     cells = [(data, epsilon) for data, epsilon in FITS if _of_cell(rows, data, epsilon)]
@@ -150,6 +165,7 @@ def _best_vectors(vectors: Rows) -> Iterable[list[str]]:
 def _best_central(central: Rows) -> Iterable[list[str]]:
     for epsilon in in_order(central, "epsilon"):
         own, *others = select(central, epsilon=epsilon)
+        others = [row for row in others if not row["estimator"].startswith("mixture")]
         if others:
             best = min(others, key=lambda row: row["two_way"])
             yield [

@@ -3,10 +3,10 @@
     python -m studies sliced.page
 
 Reads `images.json`, `convolutional.json`, `held_out.json`, `classifiers.json`, `vectors.json`,
-`tables.json`, `rivals.json`, `tuning.json`, `adaptation.json`, `timing.json`, `frechet.json`, and what
-papers published (`published_images.json`, `published_adaptation.json`), in `docs/results/central`, and
-rewrites the tables of the page (`studies.common.pages`). Noise is what the accountant works out on the
-spot.
+`tables.json`, `rivals.json`, `printed.json`, `tuning.json`, `adaptation.json`, `timing.json`,
+`frechet.json`, and what papers published (`published_images.json`, `published_adaptation.json`), in
+`docs/results/central`, and rewrites the tables of the page (`studies.common.pages`). Noise is what the
+accountant works out on the spot.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from studies.sliced.comparison import (
     held_out_table,
     of_fit,
     pair_title,
+    printed_table,
     rivals_table,
     tuning_table,
 )
@@ -248,9 +249,8 @@ def run(chosen: argparse.Namespace) -> None:
 def tables_of(folder: Path) -> Tables:
     """The page's tables, of the rows in its folder."""
     names = (
-        "images", "convolutional", "held_out", "classifiers", "vectors", "tables", "rivals", "tuning",
-        "adaptation",
-        "timing", "frechet",
+        "images", "convolutional", "held_out", "classifiers", "vectors", "tables", "rivals", "printed",
+        "tuning", "adaptation", "timing", "frechet",
     )  # fmt: skip
     rows = {name: read_rows(folder, name) for name in names}
     adaptation = rows["adaptation"]
@@ -266,6 +266,7 @@ def tables_of(folder: Path) -> Tables:
         "vectors": lambda: vectors_table(rows["vectors"]),
         "tables": lambda: central_table(rows["tables"]),
         "rivals": lambda: rivals_table(rows["images"], rows["rivals"], claimed["images"]),
+        "printed": lambda: printed_table(rows["printed"]),
         "held_out": lambda: held_out_table(rows["held_out"]),
         "tuning": lambda: tuning_table(rows["tuning"]),
         "best": lambda: best_table(rows),

@@ -43,6 +43,9 @@ old
 <!-- end -->
 <!-- table held_out -->
 <!-- end -->
+<!-- table printed -->
+old
+<!-- end -->
 <!-- table tuning -->
 <!-- end -->
 <!-- table best -->
@@ -164,6 +167,13 @@ def page(tmp_path, monkeypatch):
             rival("dp_ntk", 10.0, 0.7) | {"mlp": 0.8},
             rival("swd", None, 0.95),
         ],
+        "printed": [
+            rival("printed_by_label", 10.0, 0.7)
+            | {
+                "epsilon_honest": 0.669,
+                "settings": {"by_label": True, "stddev": 2.94, "steps": 15000},
+            }
+        ],
         "adaptation": adaptation,
         "timing": {"median_ms": 27.0},
         "frechet": [judged(seed, 100.0 + 10 * seed) for seed in (0, 1)],
@@ -185,6 +195,7 @@ def test_seeds_and_means(page):
     assert "| Fashion | 10 | as drawn | 19 | 28 | 80.5 | 84.0 |" in page
     assert "all frequencies of what is left** | 10 | 10 |  | 80.5 / 84.0 |" in page
     assert "| 7 9 |" in page
+    assert "| public, slices by label | 2.94 | 15,000 | 0.67 | 70.0 / 71.0 |" in page
     assert "| MNIST | 10 | zero_out | 98.0 98.2, mean **98.1** | 20 20 |" in page
     assert "| 1 | mixture | 0.0020 | 0.0134 | 3 |" in page
 
