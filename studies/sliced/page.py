@@ -103,6 +103,8 @@ DRAWS = {
     "mixture": "as drawn",
     "mixture, augmented": "moved in public",
     "mixture, by component": "covariances by component",
+    "mixture, calibrated": "calibrated",
+    "mixture, calibrated, augmented": "calibrated, moved in public",
 }
 JUDGES = {"logistic_regression": "logistic regression", "mlp": "MLP", "cnn": "CNN"}
 
