@@ -102,7 +102,6 @@ _IMAGES_HEAD = (
 DRAWS = {
     "mixture": "as drawn",
     "mixture, augmented": "moved in public",
-    "mixture, by component": "covariances by component",
     "mixture, calibrated": "calibrated",
     "mixture, calibrated, augmented": "calibrated, moved in public",
 }
