@@ -29,8 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from privot.training.loop import TrainingSettings, train
-from privot.training.parallel import threads_for
+from privot.training.loop import TrainingSettings, threads_for, train
 from studies.rivals.image_generator import NUM_LABELS, ImageGenerator
 from studies.rivals.published_slices import AppendedLabels, with_label
 

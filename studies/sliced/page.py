@@ -106,7 +106,8 @@ _IMAGES_HEAD = (
 DRAWS = {
     "mixture": "as drawn",
     "mixture, augmented": "moved in public",
-    "mixture, by component": "covariances by component",
+    "mixture, calibrated": "calibrated",
+    "mixture, calibrated, augmented": "calibrated, moved in public",
 }
 JUDGES = {"logistic_regression": "logistic regression", "mlp": "MLP", "cnn": "CNN"}
 

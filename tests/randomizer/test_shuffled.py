@@ -275,7 +275,7 @@ def test_a_panel_of_shuffled_waves_promises_one_batch_a_window_and_their_composi
     assert randomizer.panel_guarantee(panel, 5000).in_all.epsilon < promise.in_all.epsilon
     assert randomizer.panel_guarantee(replace(panel, waves=None)).in_all is None
     assert PanelGuarantee.from_dict(promise.to_dict()) == promise
-    assert "in any 6 consecutive waves, ε = 1." in str(promise)
+    assert "in any 6 consecutive waves, given those before, ε = 1." in str(promise)
     assert str(promise).endswith("over 52, replace_one, per person, for any values")
     words = promise.describe()
     assert "Each wave is a batch." in words

@@ -535,8 +535,7 @@ def collect(sources: Source | Iterable[Source], randomizer: Randomizer | None = 
 
     reader = _FileReader(randomizer, refuse, is_named)
     rows, unread = _read_binary(randomizer, binary)
-    empty = pa.table({name: pa.array([], kind) for name, kind in randomizer.types.items()})
-    tables = [empty, *(release.table for release in releases), *reader.read(files), rows]
+    tables = [rows, *(release.table for release in releases), *reader.read(files)]
     refused += unread
     reports = pa.concat_tables([t.select([*randomizer.types]) for t in tables]).combine_chunks()
     reasons = randomizer.reasons(reports)  # null for possible reports
@@ -579,9 +578,11 @@ def _quarantined(unread: list[str], impossible: pa.Table, reasons: pa.Array) -> 
 
 
 def _read_binary(
-    randomizer: Randomizer, items: Iterable[bytes | Report]
+    randomizer: Randomizer, items: Sequence[bytes | Report]
 ) -> tuple[pa.Table, list[str]]:
     """Return the rows of readable reports and batches, and the reasons why others cannot be read."""
+    if not items:  # the randomizer may have no program for devices
+        return pa.table({n: pa.array([], kind) for n, kind in randomizer.types.items()}), []
     reports, refused = list[Report](), list[str]()
     for item in items:
         if isinstance(item, Report):

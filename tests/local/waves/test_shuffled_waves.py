@@ -137,3 +137,7 @@ def test_local_waves_add_up():
     assert model.wave_guarantee == randomizers[0].guarantee
     assert np.isclose(model.guarantee.epsilon, 6.0)
     assert len(model.base.earlier) == 1
+    panel = replace(PANEL, window=3)
+    with few_settings():  # waves 2 and 5 are of one slot
+        in_slots = fit_waves(given, [1, 2, 5], panel=panel, seed=0)
+    assert np.isclose(in_slots.guarantee.epsilon, 4.0)
