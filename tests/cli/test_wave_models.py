@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -138,17 +139,30 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     assert told["times"] == days
     # A window of one wave: everybody may be in all six, with or without --waves, and in every sample.
     six = str(wave.randomizer.batch_guarantee(batches=6))
-    assert run("collect sealed -o all.parquet --force")[0] == 0
+    assert f"1,800 reports, {six}" in run("collect sealed -o all.parquet --force")[1]
     assert f"counted, {six}" in run("collect sealed --count -o all.counts --force")[1]
     for source in ("sealed", "all.parquet", "all.counts"):
         code, out, err = run(f"fit {source} -o still --no-check --force")
         assert (code, six in out) == (0, True), (source, err)
+    code, out, err = run("fit sealed -o still --estimator generator --steps 2 --no-check --force")
+    assert (code, six in out) == (0, True), err
+    assert run("fit all.counts -o still --no-check --force")[0] == 0
     assert six in run("check still all.counts")[1]
     alone = wave.randomizer.privatize(uses_only(0.5, 300, 9))
     alone.save(folder / "alone.parquet")
     assert run("fit alone.parquet -o alone --no-check --force")[0] == 0
     assert six in run("check alone sealed")[1]  # the weaker guarantee of model and reports
     assert six in run("sample still -n 5 -o still.csv --force")[1]
+    one, other = folder / "one.parquet", replace(panel, window=6)
+    made, more = wave.randomizer.to_json(), wave_metadata(panel, 0)
+    write_reports(one, [wave.table], made, more)
+    other.save(folder / "other.json")
+    for given, words in {
+        "all.parquet alone.parquet --times 0,1": "has the reports of several",
+        "one.parquet alone.parquet --times 0,1 --panel other.json": "is not of panel 'uses'",
+    }.items():
+        code, _, err = run(f"fit {given} -o refused")
+        assert (code, words in err) == (2, True), (given, err)
     for arguments, words in {
         "fit sealed --onto longer -o other": "no wave after the model's last",
         "fit sealed --start 2026-01-05 -o other": "leave out --times, --start and --panel",

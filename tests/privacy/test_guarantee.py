@@ -109,17 +109,21 @@ def test_two_batches_of_one_person_add_up_and_the_smaller_is_named():
 def test_batches_with_reports_of_the_same_person_say_how_many_and_floors_add_up():
     one = DistributedDP(0.5, 1e-6, "shuffled", 2000, floor=3.0)
     both = one.plus(replace(one, epsilon=0.25, people=1000))
-    assert both == DistributedDP(0.75, 2e-6, "shuffled", 1000, floor=6.0, batches=2)
+    assert both == DistributedDP(0.75, 2e-6, "shuffled", 1000, floor=6.0, batches=2, unequal=True)
     assert one.times(3) == DistributedDP(1.5, 3e-6, "shuffled", 2000, floor=9.0, batches=3)
     assert replace(one, floor=None).times(2).floor is None
     assert one.weaker(both) == replace(both, people=1000)
     assert str(both).startswith(
-        "ε = 0.75, δ = 2e-06 of 2 batches if the shuffler and 1,000 senders of each are honest, "
-        "else ε = 6"
+        "ε = 0.75, δ = 2e-06 of 2 batches if the shuffler and all senders of each batch, 1,000 or "
+        "more, are honest, else ε = 6"
     )
     words = both.describe()
     assert "2 batches of 1,000 reports or more, with one of the same person in each, have" in words
     assert "batches" not in str(one)
+    # 1,000 honest senders among 2,000 would not suffice for the ε of a batch of 2,000.
+    either = one.weaker(replace(one, epsilon=0.25, people=1000))
+    assert "if the shuffler and all senders of each batch, 1,000 or more, are honest" in str(either)
+    assert "each batch, of 1,000 reports or more, has this promise" in either.describe()
     assert guarantee_from_dict(both.to_dict()) == both
 
 

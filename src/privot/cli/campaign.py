@@ -434,7 +434,9 @@ def serve(
             opened = open_store(store, campaign, log_error)
             all_served.append(ServedCampaign(campaign, GroupCommit(opened)))
             sealers.append(sealer_type(all_served[-1], storage, log))
-            promised = campaign.randomizer.schema.promise or campaign.randomizer.guarantee
+            randomizer = campaign.randomizer
+            promised = str(randomizer.schema.promise or randomizer.guarantee)
+            promised = promised if waves is None else str(randomizer.panel_guarantee(waves))
             log(f"{campaign.fingerprint}: {opened.count:,} reports so far, {promised}")
         if has_shares:
             from privot.aggregated.app import ServedShares, ShareCollector

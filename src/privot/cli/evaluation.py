@@ -254,6 +254,7 @@ class _Simulation(NamedTuple):
             prior = privot.load(self.like)
         elif self.like is not None:
             prior = privot.read_table(self.like, declared)
+            console.note(f"what is written shows records of {self.like}, which must not be private")
         return {"prior": prior, "rehearsals": self.rehearsals, "seed": self.seed}
 
 

@@ -84,11 +84,10 @@ def collect(
         collection = collect_batch(
             releases[0], output, made_by, key, quarantine=quarantine, strict=strict
         )
-        guarantee = made_by.batch_guarantee(collection.num_reports)
     else:
         collection = collect_files(releases, output, made_by, quarantine=quarantine, strict=strict)
-        guarantee = collection.randomizer.guarantee
     console.print_quarantined(collection)
+    guarantee = privot.Release.open(output).guarantee
     print(f"{output}: {collection.num_reports:,} reports, {guarantee}")
 
 

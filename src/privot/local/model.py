@@ -132,7 +132,13 @@ class LocalModel(Model):
     earlier: tuple[Randomizer, ...] = ()
 
     @classmethod
-    def of(cls, releases: Releases, sampler: Sampler, made_with: dict[str, Any]) -> Self:
+    def of(
+        cls,
+        releases: Releases,
+        sampler: Sampler,
+        made_with: dict[str, Any],
+        history: History | None = None,
+    ) -> Self:
         """Build a model of one or several releases; `made_with` records the guarantee of each."""
         *earlier, newest = releases.randomizers
         if earlier:
@@ -142,7 +148,7 @@ class LocalModel(Model):
         waves = frozenset[str]().union(*(part.waves for part in releases.parts))
         if waves:
             made_with = made_with | {"reports_of_a_person": most_reports_in_shards(waves)}
-        return cls(sampler, newest, made_with, earlier=tuple(earlier))
+        return cls(sampler, newest, made_with, history, tuple(earlier))
 
     @property
     def schema(self) -> Schema:

@@ -7,7 +7,7 @@ needs is computed by `privot.privacy.shuffling` and `privot.aggregated`.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from privot.core.errors import PrivotError, require_choice, require_finite
 from privot.privacy.guarantees import ApproximateDP, Guarantee, Neighboring
@@ -50,6 +50,8 @@ class DistributedDP(Guarantee):
         floor: ε₀ that holds even if all other parties collude; None if nothing does.
         unit: Whom one record belongs to.
         batches: Number of batches, all of which have a report of the same unit.
+        unequal: Whether the guarantee covers batches of several sizes or randomizers. Honest senders in
+            the number of the smallest would not suffice for the others: all of each batch must be.
 
     >>> print(DistributedDP(1.0, 1e-6, "shuffled", 5000, floor=8.5).losses_text())
     ε = 1, δ = 1e-06 if the shuffler and 5,000 senders are honest, else ε = 8.5 (pure, local)
@@ -64,6 +66,7 @@ class DistributedDP(Guarantee):
     unit: str = "person"
     neighboring: Neighboring = "replace_one"
     batches: int = 1
+    unequal: bool = False
 
     def __post_init__(self) -> None:
         require_delta(self.delta)
@@ -81,6 +84,8 @@ class DistributedDP(Guarantee):
         trusted = f"ε = {at_most(self.epsilon)}, δ = {at_most(self.delta, 3)}"
         trusted += f" of {self.batches:,} batches" if self.batches > 1 else ""
         senders = f"{self.people:,} senders" + (" of each" if self.batches > 1 else "")
+        if self.unequal:
+            senders = f"all senders of each batch, {self.people:,} or more,"
         return f"{trusted} if {_TRUST_ASSUMPTION[self.where].format(senders)}, else {without}"
 
     def describe(self) -> str:
@@ -95,6 +100,8 @@ class DistributedDP(Guarantee):
                 f"{odds_factor(self.floor)}."
             )
         subject = f"the batch of {self.people:,} reports has this promise."
+        if self.unequal:
+            subject = f"each batch, of {self.people:,} reports or more, has this promise."
         if self.batches > 1:
             each = f"{self.people:,} reports or more, with one of the same {self.unit} in each"
             subject = f"{self.batches:,} batches of {each}, have this promise together."
@@ -109,15 +116,20 @@ class DistributedDP(Guarantee):
         floor = None
         if self.floor is not None and other.floor is not None:
             floor = sum_up([self.floor, other.floor])
-        people, batches = min(self.people, other.people), self.batches + other.batches
-        return self._combined(other, sum_up, people=people, floor=floor, batches=batches)
+        batches = self.batches + other.batches
+        return self._combined(other, sum_up, floor=floor, batches=batches, **self._sizes(other))
 
     def weaker(self, other: Self) -> Self:
         """Return what both imply: the larger losses, floor and number of batches, the fewer people."""
         floors = (self.floor, other.floor)
         floor = None if None in floors else max(each for each in floors if each is not None)
-        people, batches = min(self.people, other.people), max(self.batches, other.batches)
-        return self._combined(other, max, people=people, floor=floor, batches=batches)
+        batches = max(self.batches, other.batches)
+        return self._combined(other, max, floor=floor, batches=batches, **self._sizes(other))
+
+    def _sizes(self, other: Self) -> dict[str, Any]:
+        """Return the fields about the sizes of both guarantees' batches."""
+        unequal = self.unequal or other.unequal or self.people != other.people
+        return {"people": min(self.people, other.people), "unequal": unequal}
 
     def to_approximate(self) -> ApproximateDP:
         """Return (ε, δ) between neighboring batches, if the trusted party is honest."""

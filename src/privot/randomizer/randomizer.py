@@ -546,7 +546,8 @@ class Release(Reports):
 
     def pieces(self) -> Iterator["Release"]:
         """Yield the reports as releases of about 10⁵ reports, so that not all are in memory."""
-        return (Release(ReportTable.of(piece), self.randomizer) for piece in self.rows.pieces())
+        tables = (ReportTable.of(piece, waves=self.waves) for piece in self.rows.pieces())
+        return (Release(rows, self.randomizer) for rows in tables)
 
     def reports(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the reports of one split column, and the mask (n,) of people who reported it.

@@ -54,6 +54,7 @@ from privot.core.errors import PrivotError
 from privot.core.processes import started_by_torchrun
 from privot.local.gaussians import GaussianClasses, GaussianSampler, ImageCompletion, SmoothChannel
 from privot.local.model import LocalModel
+from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.mechanisms.candidates.features import Moments
 from privot.models import Checkpoint, History
@@ -266,7 +267,7 @@ def fit_gaussians(release: Release, settings: FitSettings, run: Run) -> LocalMod
             rng = np.random.default_rng(settings.seed)
             completion = ImageCompletion.of(law, report.coordinates, rng)
         sampler = GaussianSampler(law, report, completion)
-        return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
+        return LocalModel.of(Releases.of(release), sampler, made_with | history.totals(), history)
 
     with attach_model(learned):
         history = train(

@@ -73,6 +73,7 @@ from privot.local.networks.steps import (
     likelihood,
     minibatches,
 )
+from privot.local.releases import Releases
 from privot.local.settings import FitSettings, Run
 from privot.models import Checkpoint, History
 from privot.randomizer import Randomizer, Release
@@ -408,7 +409,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
     def learned(history: History) -> LocalModel:
         kind = LabeledSampler if isinstance(generator, LabeledGenerator) else GeneratorSampler
         sampler = kind(generator.cpu().eval(), head)
-        return LocalModel(sampler, release.randomizer, made_with | history.totals(), history)
+        return LocalModel.of(Releases.of(release), sampler, made_with | history.totals(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
     products = loop.short_products() if images else nullcontext()

@@ -20,6 +20,7 @@ once, which no file shows.
 """
 
 import hashlib
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -322,7 +323,7 @@ class WaveModel(Model):
             PrivotError: for a release of another schema or of an earlier wave, a batch of fewer reports
                 than promised, or a time that is not after the last wave's.
         """
-        require_wave(release, self.base.randomizer)
+        require_wave(release, self.base.randomizer, self.panel)
         (wave,) = Releases.of(release).counts
         number, dated = read_time(time)
         if dated != self.dated or not number > self.drift.times[-1]:
@@ -408,8 +409,19 @@ def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]])
     return replace(base, earlier=earlier, made_with=base.made_with | {"promises": promises})
 
 
-def require_wave(release: Reports, like: Randomizer) -> None:
-    """Raise PrivotError for a release that has another schema or kind of report, or no reports."""
+def require_wave(release: Reports, like: Randomizer, panel: Panel | None = None) -> None:
+    """Raise PrivotError for a release that has another schema or kind of report, or no reports.
+
+    A release of several waves, or of another panel than the given one, is refused as well.
+    """
+    if len(release.waves) > 1:
+        raise PrivotError(
+            "a wave has the reports of several: fit the collector's release by itself"
+        )
+    if panel and any(json.loads(w)["panel"] != panel.to_dict() for w in release.waves):
+        raise PrivotError(
+            f"a wave is not of panel {panel.name!r}: give the panel that people were in"
+        )
     schema, other = release.schema, like.schema
     if schema != other.model_copy(update={"promise": schema.promise}):
         raise PrivotError(f"a wave has schema {schema}, another {other}: waves share one schema")
@@ -452,7 +464,7 @@ def fit_waves(
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     all_waves = Releases.of(waves)
     for wave in waves:
-        require_wave(wave, waves[-1].randomizer)
+        require_wave(wave, waves[-1].randomizer, panel)
     weakest(*(wave.guarantee for wave in waves))  # refuses small batches, several trusted parties
     counts = all_waves.counts
     base = fit(_merge_waves(counts), settings, progress=progress, **keywords)

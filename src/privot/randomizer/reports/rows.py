@@ -28,7 +28,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
@@ -270,7 +270,7 @@ class ReportTable:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.in_memory:  # Arrow can pickle tables, and datasets of files only
-            return ReportTable.of, (pa.concat_tables(self.pieces()),)
+            return partial(ReportTable.of, waves=self.waves), (pa.concat_tables(self.pieces()),)
         return ReportTable, (self.dataset, self.source, self.counts_hashes, self.waves)
 
     @classmethod
