@@ -60,7 +60,7 @@ def test_wrong_records_are_found_all_at_once_and_end_with_1(run, tmp_path):
     ("arguments", "message"),
     [
         ("check schema.toml --json --against people.csv", "give one of them"),
-        ("check schema.toml --ignore x", "name them by --against"),
+        ("check schema.toml --ignore x", "name their file by --against"),
         ("new --from nowhere.json -o draft.toml", "metadata nowhere.json cannot be read"),
     ],
 )
