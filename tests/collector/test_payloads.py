@@ -100,7 +100,7 @@ def test_each_is_counted_once_and_what_is_none_is_put_aside():
     liar = Report(reports[3].fingerprint, reports[3].id, reports[3].time, lie)
     other = Report(bytes(32), bytes(16), 0, reports[0].payload)
     sent = [r.to_bytes() for r in [*reports, reports[0], reports[1], liar, other]]
-    found = collect([*sent, b"", sent[0][:-1] + b"\0", sent[0][:60]], randomizer)
+    found = collect([*sent, b"", sent[0][:-1] + bytes([sent[0][-1] ^ 1]), sent[0][:60]], randomizer)
     assert (len(found.release), found.copies, len(found.quarantined)) == (51, 2, 4)
     reasons = found.quarantined["reason"].to_pylist()
     assert sum("another randomizer" in reason for reason in reasons) == 1
