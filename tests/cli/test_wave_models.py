@@ -9,7 +9,7 @@ import pytest
 
 from commands import typed
 from moving_people import USES, uses_only, waves
-from privot import Randomizer, load
+from privot import Randomizer, Release, check, fit, load
 from privot.collector.waves import wave_metadata
 from privot.randomizer.reports.rows import shard_name, write_manifest, write_reports
 from privot.schema.schema import Promise
@@ -157,6 +157,12 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     made, more = wave.randomizer.to_json(), wave_metadata(panel, 0)
     write_reports(one, [wave.table], made, more)
     other.save(folder / "other.json")
+    two = folder / "two.parquet"
+    write_reports(two, [alone.table], made, wave_metadata(panel, 1))
+    apart = [wave.randomizer.privatize(uses_only(0.5, 300, seed)) for seed in (10, 11)]
+    both = [Release.load(path) for path in (one, two)]  # of one person, too
+    promised = check(fit(apart), both, held_out=True).guarantee
+    assert promised == str(wave.randomizer.batch_guarantee(batches=2))
     for given, words in {
         "all.parquet alone.parquet --times 0,1": "has the reports of several",
         "one.parquet alone.parquet --times 0,1 --panel other.json": "is not of panel 'uses'",

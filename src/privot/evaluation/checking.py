@@ -287,7 +287,7 @@ def check(
     """
     releases = _require_checkable(model, release, target)
     # Another batch of shuffled reports may be smaller than the model's, or too small to be opened.
-    batches = [part.guarantee for part in releases.parts]
+    of_reports = LocalModel.of(releases, model.sampler, {"num_reports": len(releases)}).guarantee
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
@@ -315,7 +315,7 @@ def check(
         target_check = check_target(model, releases, target, rehearsed, growth[1], seed=seed)
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
-    guarantee = weakest(model.guarantee, *batches)
+    guarantee = weakest(model.guarantee, of_reports)
     words = str(guarantee), guarantee.describe()
     return Check(words[0], len(releases), held_out, *checks, target_check, words[1])
 
