@@ -50,6 +50,7 @@ import torch
 from torch import Tensor
 
 from privot.central import SumSettings
+from privot.central.classifiers.adaptation import gaussian_map
 from privot.central.mixture_fit import ImageFit, k_means
 from privot.central.mixtures import DITHER, location_and_scale
 from privot.central.moments import (
@@ -197,7 +198,7 @@ class CalibratedLaw:
         _, vectors = np.linalg.eigh(covariances.mean(axis=0))
         basis = vectors[:, -directions:]
         self._basis = torch.from_numpy(basis).float()
-        targets = basis.T @ covariances @ basis
+        targets, ridge = basis.T @ covariances @ basis, _RIDGE * np.eye(basis.shape[1])
         labels = torch.arange(len(means)).repeat_interleave(_SIMULATED)
         images = law.values(labels, torch.Generator().manual_seed(seed))
         for _ in range(_MAPS):
@@ -205,7 +206,8 @@ class CalibratedLaw:
             centers = drawn.mean(axis=1)
             along = [(part - part.mean(axis=0)) @ basis for part in drawn]
             found = np.array([part.T @ part / _SIMULATED for part in along])
-            change = gaussian_transport(found, targets) - np.eye(basis.shape[1])
+            pairs = zip(found + ridge, targets + ridge, strict=True)
+            change = np.array([gaussian_map(*pair) for pair in pairs]) - np.eye(len(ridge))
             inside = np.einsum("lj,ljk,ik->li", centers @ basis, change, basis)
             step = (torch.from_numpy(x).float() for x in (change, means - centers - inside))
             self._maps.append((next(step), next(step)))
@@ -226,26 +228,6 @@ class CalibratedLaw:
             rows = labels == label
             moves[rows] += along[rows] @ change[label] @ self._basis.T
         return (images + self.law.low.expand(moves)).clamp(0.0, 1.0)
-
-
-def gaussian_transport(sources: Floats, targets: Floats) -> Floats:
-    """Matrices A (labels, j, j), symmetric, with A S A = T: of S, T with a small ridge.
-
-    Arguments:
-        sources: Covariances S (labels, j, j).
-        targets: Covariances T (labels, j, j), whose negative eigenvalues count as 0.
-    """
-    ridge = _RIDGE * np.eye(sources.shape[1])
-    roots = _power(sources + ridge, 0.5)
-    inverses = _power(sources + ridge, -0.5)
-    return np.asarray(inverses @ _power(roots @ (targets + ridge) @ roots, 0.5) @ inverses)
-
-
-def _power(matrices: Floats, exponent: float) -> Floats:
-    """Powers of symmetric matrices (…, j, j), with eigenvalues of at least 10⁻⁶."""
-    values, vectors = np.linalg.eigh(matrices)
-    powers = np.maximum(values, 1e-6) ** exponent
-    return np.asarray(vectors * powers[..., None, :] @ vectors.swapaxes(-1, -2))
 
 
 class ComponentFit(ImageFit):

@@ -13,7 +13,6 @@ from studies.sliced.components import (
     CalibratedLaw,
     Residuals,
     _own_roots,
-    gaussian_transport,
 )
 
 IMAGES = image_records((6, 5), num_labels=3, low_pass=3, degree=1)
@@ -67,14 +66,6 @@ def test_moments_of_slots_are_those_of_residuals():
         assert means[label] == pytest.approx(own.mean(axis=0), abs=0.02)
         expected = np.cov(own.T, bias=True)
         assert covariances[label] == pytest.approx(expected, abs=0.05)
-
-
-def test_transport_maps_one_covariance_to_another():
-    sources, targets = (x @ x.swapaxes(1, 2) for x in RNG.standard_normal((2, 3, 4, 9)))
-    maps = gaussian_transport(sources, targets)
-    assert maps == pytest.approx(maps.swapaxes(1, 2))
-    assert maps @ sources @ maps == pytest.approx(targets, abs=0.05)
-    assert (np.linalg.eigvalsh(maps) > 0).all()
 
 
 class Flat:
