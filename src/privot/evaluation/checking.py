@@ -286,7 +286,7 @@ def check(
             or fewer than 100 or than promised; if the target is no column, or scikit-learn is missing.
     """
     releases = _require_checkable(model, release, target)
-    # Another batch of shuffled reports may be smaller than the model's, or too small to be opened.
+    # As a model of these reports would state it: a batch may be smaller, waves may repeat people.
     of_reports = LocalModel.of(releases, model.sampler, {"num_reports": len(releases)}).guarantee
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
