@@ -23,7 +23,7 @@ import pyarrow as pa
 from privot.core.errors import PrivotError, load_object
 from privot.core.processes import started_by_torchrun
 from privot.core.summary import Summarized
-from privot.local.classes.class_fit import fit_classes, warn_of_heavy_atoms
+from privot.local.classes.class_fit import fit_classes
 from privot.local.deconvolution import fit_density
 from privot.local.model import LocalModel
 from privot.local.releases import Releases, Reports
@@ -179,7 +179,6 @@ def _fit_by_estimator(
             model = fit_density(releases, settings.steps, monitor)
         else:
             model = fit_classes(releases, settings.seed, monitor)
-            warn_of_heavy_atoms(model)
     return monitor.finish(replace(model, made_with=model.made_with | monitor.facts()))
 
 

@@ -55,7 +55,6 @@ References:
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import cast
 
 import numpy as np
 
@@ -86,7 +85,6 @@ _FEW_FOLDS, _OBVIOUS = 2, 15.0  # two folds are used if a first score exceeds 15
 _SCOUT_CLASSES = 4  # number of classes of that first score
 _MIN_HELD_OUT = 20_000  # number of held-out people for which one fold suffices
 _FIRST_START = 100  # added to the starts of final fits, so that their seeds differ from the folds'
-_HEAVY = 0.6  # share of the people in one interval above which the fit warns
 
 
 @dataclass(frozen=True)
@@ -234,6 +232,7 @@ def fit_classes(
         orders = [np.zeros(0, int) if line is None else line.in_order for line in cells]
         mixture = shrink_marginals(mixture, tables, queries, orders)
     sampler = LatentClassSampler(mixture.refined(laws), places, releases.schema)
+    sampler.warn_of_heavy_intervals()
     made_with = {
         "estimator": "latent_classes",
         "loss": "exact likelihood",
@@ -254,21 +253,6 @@ def fit_again(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit of `model` has issued the same warnings
         return fit_classes(releases, seed, FitMonitor(progress=progress), trials)
-
-
-def warn_of_heavy_atoms(model: LocalModel) -> None:
-    """Warn if most people are in one interval of a number, within which reports do not distinguish."""
-    sampler = cast("LatentClassSampler", model.sampler)
-    for index, (name, column) in enumerate(sampler.schema.coded.items()):
-        place, share = sampler.heaviest_interval(index)
-        if share > _HEAVY and not column.alphabet.spikes:
-            label = column.labels[int(sampler.places[index].codes[place])]
-            warnings.warn(
-                f"column {name!r}: {share:.0%} of the people are in one interval of {label}, and "
-                "reports do not show where in it: declare typical numbers, or values that many people "
-                "have as spikes (privot schema new --pilot finds both for the next reports)",
-                stacklevel=4,
-            )
 
 
 def choose_trials(

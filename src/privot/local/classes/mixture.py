@@ -21,6 +21,7 @@ References:
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,7 @@ from privot.schema.sampling import LineCells
 
 # Allowed categories by number of the column.
 Condition = Mapping[int, int | Sequence[int]]
+_HEAVY = 0.6  # share of the people in one interval above which the fit warns
 _MAX_CELLS = 2**26  # most cells of a table of a joint distribution
 
 
@@ -234,6 +236,19 @@ class LatentClassSampler(Sampler):
         )
         shares = shares * (0.0 if cells is None else cells.high - cells.low > float(cells.integer))
         return int(shares.argmax()), float(shares.max())
+
+    def warn_of_heavy_intervals(self) -> None:
+        """Warn if most people are in one interval of a number; reports do not show where in it."""
+        for index, (name, column) in enumerate(self.schema.coded.items()):
+            place, share = self.heaviest_interval(index)
+            if share > _HEAVY and not column.alphabet.spikes:
+                label = column.labels[int(self.places[index].codes[place])]
+                warnings.warn(
+                    f"column {name!r}: {share:.0%} of the people are in one interval of {label}, and "
+                    "reports do not show where in it: declare typical numbers, or values that many "
+                    "people have as spikes (privot schema new --pilot finds both for the next reports)",
+                    stacklevel=5,
+                )
 
     def records(
         self, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
