@@ -4,7 +4,7 @@ PIP = .venv/bin/pip --disable-pip-version-check --quiet
 JOBS ?= auto
 OF_PAGES = tests/pages tests/studies
 # What is skipped, as a summary says, where a browser, npm, an engine or PyWavelets is missing.
-OF_OPTIONAL = tests/campaign tests/cli/test_campaign_up.py tests/clients tests/randomizer/test_engines.py \
+OF_OPTIONAL = tests/campaign tests/cli/test_campaign_up.py tests/clients tests/plugins tests/randomizer/test_engines.py \
 	tests/pages/site tests/studies/entropic/test_papers_figures.py tests/studies/rivals/test_image_baselines.py \
 	tests/studies/test_recipes.py
 
@@ -29,7 +29,7 @@ test-optional: .venv/dev  ## the tests that optional packages, a browser or npm 
 	.venv/bin/pytest -n $(JOBS) -m "not slow" $(OF_OPTIONAL)
 
 optional: .venv/dev  ## packages without which some tests are skipped, and say so
-	-$(PIP) install -c constraints.txt -e '.[duckdb,ray,spark]' PyWavelets
+	-$(PIP) install -c constraints.txt -e '.[duckdb,ray,spark,sdv,opendp]' PyWavelets
 
 client:  ## the device in JavaScript, and the campaigns' copy of it; needs Node >= 20 and npm
 	cd clients/javascript && npm ci --no-audit --no-fund --loglevel error && npm run build --silent

@@ -1,5 +1,6 @@
 """The device: trusts no altered randomizer, meets the conformance suite, reads what it is told to."""
 
+import datetime as dt
 import json
 
 import pytest
@@ -80,3 +81,15 @@ def test_nothing_is_read_of_what_samples_make_up_or_compute():
     assert same[0] == same[1]
     with pytest.raises(PrivotError, match=r"columns \['name'\] are not in the schema"):
         device.report({"age": 3, "name": "x"})
+
+
+def test_dates_of_python_are_those_of_their_text():
+    """A device takes what `datetime` holds, and refuses a time zone, which it would have to convert."""
+    schema = Schema.from_toml('[columns.came]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]')
+    device = Device.from_json(Randomizer.calibrate(schema, epsilon=2.0).to_json())
+    for day in (dt.date(2024, 3, 1), dt.datetime(2024, 3, 1, 23, 59)):
+        device.report({"came": day})
+    with pytest.raises(PrivotError, match="holds no date"):
+        device.report({"came": dt.datetime(2024, 3, 1, tzinfo=dt.UTC)})
+    with pytest.raises(PrivotError, match="out of bounds|outside"):
+        device.report({"came": dt.date(2025, 3, 1)})

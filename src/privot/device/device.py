@@ -60,7 +60,9 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
 
 def _seconds(name: str, value: object, form: str | None) -> int:
     """Return the seconds since 1970 of a date or time, in a format of strftime or in ISO 8601."""
-    text = value if isinstance(value, str) else ""
+    text = (
+        value.isoformat() if isinstance(value, dt.date) else value if isinstance(value, str) else ""
+    )
     pattern = re.escape(form or "").replace("%Y", "(?P<Y>[0-9]{4})")
     own = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
     match = own or _DATE_TIME.fullmatch(text)
