@@ -85,7 +85,9 @@ def test_nothing_is_read_of_what_samples_make_up_or_compute():
 
 def test_dates_of_python_are_those_of_their_text():
     """A device takes what `datetime` holds, and refuses a time zone, which it would have to convert."""
-    schema = Schema.from_toml('[columns.came]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]')
+    schema = Schema.from_toml(
+        '[columns.came]\nkind = "datetime"\nbounds = ["2024-01-01", "2024-12-31"]'
+    )
     device = Device.from_json(Randomizer.calibrate(schema, epsilon=2.0).to_json())
     for day in (dt.date(2024, 3, 1), dt.datetime(2024, 3, 1, 23, 59)):
         device.report({"came": day})
