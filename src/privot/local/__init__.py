@@ -7,6 +7,7 @@ from privot.core.errors import lazy_names
 if TYPE_CHECKING:
     from privot.local.fitting import Synthesizer, fit
     from privot.local.model import LocalModel, pair_weights, refine
+    from privot.local.related_tables import RelatedTable
     from privot.local.settings import FitSettings
     from privot.local.waves.wave_model import WaveModel, fit_waves
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "fitting": ("Synthesizer", "fit"),
     "model": ("LocalModel", "pair_weights", "refine"),
+    "related_tables": ("RelatedTable",),
     "settings": ("FitSettings",),
     "waves.wave_model": ("WaveModel", "fit_waves"),
 }
@@ -24,6 +26,7 @@ MODEL_CLASSES = {"local": "LocalModel", "local.waves": "WaveModel"}
 __all__ = [
     "FitSettings",
     "LocalModel",
+    "RelatedTable",
     "Synthesizer",
     "WaveModel",
     "fit",

@@ -258,7 +258,12 @@ class LatentClassSampler(Sampler):
             for index, name in enumerate(self.schema.coded)
             if name in where
         }
-        classes, rows = self.atoms.sample_classes(num_rows, rng, condition)
+        return self.decoded(*self.atoms.sample_classes(num_rows, rng, condition), rng)
+
+    def decoded(
+        self, classes: NDArray[np.int64], rows: NDArray[np.int64], rng: np.random.Generator
+    ) -> pa.Table:
+        """Return the values of rows of places (num_rows, m), drawn in the cells of their classes."""
         columns: dict[str, pa.Array] = {}
         for index, (name, column) in enumerate(self.schema.coded.items()):
             places, drawn = self.places[index], rows[:, index]
