@@ -22,6 +22,8 @@ RECIPES = {
     "entropic.higher_privacy": "Digits and clothes from images in small balls, at the papers' epsilons.",
     "entropic.noisy_wasserstein": "Entropic beside noisy 1-Wasserstein generators of images.",
     "entropic.theorems": "The theorems' bounds beside what happens, without networks.",
+    "entropic.mini_batches": "What transport between batches learns of Gaussians, by size and weight.",
+    "entropic.mini_batches_page": "Writes docs/results/mini_batches.md and its picture from its rows.",
     "entropic.page": "Writes docs/results/entropic.md from its rows.",
     "images.recipe": "What decides the quality of images learned from their reports, at one epsilon.",
     "images.candidates": "Labeled images under pure local epsilon, judged by a classifier of samples.",
