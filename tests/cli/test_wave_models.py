@@ -53,7 +53,9 @@ def test_waves_are_fitted_followed_sampled_and_added_to(run, folder):
     assert code == 0, err
     assert "5 waves, 2026-01-05 to 2026-02-02, 7,500 reports" in out
     assert "a sudden change" in run("waves show more --column uses --value true")[1]
+    Panel("uses", 2, 1_767_571_200, 604_800, "2026").save(folder / "slots.json")
     refusals = {
+        "fit wave-4.parquet --onto model --times 2026-02-02 --panel slots.json -o other": "fit anew",
         "sample model --time 2027-01-01 -o later.csv": "outside of the waves",
         "waves show model --column height": "'height' is not in the schema",
         "fit wave-4.parquet --onto model -o other": "--onto needs the times",
@@ -163,7 +165,12 @@ def test_a_release_of_a_panel_says_its_waves_itself(folder, run):
     both = [Release.load(path) for path in (one, two)]  # of one person, too
     promised = check(fit(apart), both, held_out=True).guarantee
     assert promised == str(wave.randomizer.batch_guarantee(batches=2))
+    # Waves 0 and 6 are of one slot of six, and a person in both has spent 2 ε, whatever the times are.
+    write_reports(folder / "zero.parquet", [wave.table], made, wave_metadata(other, 0))
+    write_reports(folder / "six.parquet", [alone.table], made, wave_metadata(other, 6))
     for given, words in {
+        "zero.parquet six.parquet --times 0,1 --panel other.json": "or not of the wave of its time",
+        f"zero.parquet six.parquet --start {days[0]} --every 10 --panel other.json": "or not of",
         "all.parquet alone.parquet --times 0,1": "has the reports of several",
         "one.parquet alone.parquet --times 0,1 --panel other.json": "is not of panel 'uses'",
     }.items():

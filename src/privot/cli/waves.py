@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -298,11 +298,11 @@ def learn_waves(
     beside = [output.with_name(f"{output.name}.{number}") for number in range(len(paths))]
     releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
-        if panel is not None and before.panel not in (None, panel):
+        if panel not in (None, before.panel):  # times of earlier waves may be no waves of it
             raise PrivotError(
                 "the panel is another than the model's: give waves of one panel, or fit anew"
             )
-        model = before if panel is None else replace(before, panel=panel)
+        model = before
         for release, after in zip(releases, model_times or [], strict=True):
             model = model.add(release, after)
     else:

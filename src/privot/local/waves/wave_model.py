@@ -323,9 +323,9 @@ class WaveModel(Model):
             PrivotError: for a release of another schema or of an earlier wave, a batch of fewer reports
                 than promised, or a time that is not after the last wave's.
         """
-        require_wave(release, self.base.randomizer, self.panel)
-        (wave,) = Releases.of(release).counts
         number, dated = read_time(time)
+        require_wave(release, self.base.randomizer, self.panel, number, dated)
+        (wave,) = Releases.of(release).counts
         if dated != self.dated or not number > self.drift.times[-1]:
             raise PrivotError(
                 f"time {time} is not after the last wave's, {self.times[-1]}: give a later one"
@@ -333,9 +333,7 @@ class WaveModel(Model):
         if (digest := _hash_of(wave)) in self.hashes:
             raise PrivotError(f"the release of time {time} is an earlier wave's: give each once")
         most_reports([*self.drift.times, number], dated, self.panel)  # refuses a time of no wave
-        weakest(
-            self.wave_guarantee, release.guarantee
-        )  # refuses small batches, another trusted party
+        weakest(self.wave_guarantee, release.guarantee)  # refuses small batches, another party
         randomizers = (*self.base.earlier, self.base.randomizer, release.randomizer)
         counts = [*(promise["reports"] for promise in self.made_with["promises"]), len(release)]
         base = _stating_smallest(self.base, zip(randomizers, counts, strict=True))
@@ -383,6 +381,12 @@ def most_reports(
     """
     if panel is None:
         return len(times)
+    numbers = _wave_numbers(times, dated, panel)
+    return panel.most_reports_in(range(max(numbers) + 1) if since_start else numbers)
+
+
+def _wave_numbers(times: Sequence[float] | Array, dated: bool, panel: Panel) -> list[int]:
+    """Return the number of the panel's wave at each time; raise as `most_reports` does."""
     numbers = [panel.wave_at(time * _DAY) if dated else round(time) for time in times]
     whole_days = panel.start % _DAY == panel.length % _DAY == 0
     known = whole_days if dated else np.array_equal(numbers, times)
@@ -391,7 +395,7 @@ def most_reports(
             f"times are not of different waves of panel {panel.name!r}: give each wave's number, or the "
             "day on which it begins, if all begin with days"
         )
-    return panel.most_reports_in(range(max(numbers) + 1) if since_start else numbers)
+    return numbers
 
 
 def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
@@ -409,19 +413,24 @@ def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]])
     return replace(base, earlier=earlier, made_with=base.made_with | {"promises": promises})
 
 
-def require_wave(release: Reports, like: Randomizer, panel: Panel | None = None) -> None:
+def require_wave(
+    release: Reports, like: Randomizer, panel: Panel | None, time: float, dated: bool
+) -> None:
     """Raise PrivotError for a release that has another schema or kind of report, or no reports.
 
-    A release of several waves, or of another panel than the given one, is refused as well.
+    A release of several waves, or that names another panel or wave than the given ones, is refused.
     """
     if len(release.waves) > 1:
         raise PrivotError(
             "a wave has the reports of several: fit the collector's release by itself"
         )
-    if panel and any(json.loads(w)["panel"] != panel.to_dict() for w in release.waves):
-        raise PrivotError(
-            f"a wave is not of panel {panel.name!r}: give the panel that people were in"
-        )
+    if panel:
+        named = {"panel": panel.to_dict(), "wave": _wave_numbers([time], dated, panel)[0]}
+        if any(json.loads(text) != named for text in release.waves):
+            raise PrivotError(
+                f"a release is not of panel {panel.name!r}, or not of the wave of its time: give the "
+                "people's panel, and each wave's number or first day"
+            )
     schema, other = release.schema, like.schema
     if schema != other.model_copy(update={"promise": schema.promise}):
         raise PrivotError(f"a wave has schema {schema}, another {other}: waves share one schema")
@@ -463,8 +472,8 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     all_waves = Releases.of(waves)
-    for wave in waves:
-        require_wave(wave, waves[-1].randomizer, panel)
+    for wave, number in zip(waves, numbers, strict=True):
+        require_wave(wave, waves[-1].randomizer, panel, number, dated)
     weakest(*(wave.guarantee for wave in waves))  # refuses small batches, several trusted parties
     counts = all_waves.counts
     base = fit(_merge_waves(counts), settings, progress=progress, **keywords)
