@@ -58,15 +58,15 @@ def _number(name: str, record: Record, encoding: Encoding) -> float | None:
     return (value - encoding["origin"]) / encoding["step"] if "step" in encoding else float(value)
 
 
-def _seconds(name: str, value: object, format: str | None) -> int:
+def _seconds(name: str, value: object, form: str | None) -> int:
     """Return the seconds since 1970 of a date or time, in a format of strftime or in ISO 8601."""
     text = value if isinstance(value, str) else ""
-    pattern = re.escape(format or "").replace("%Y", "(?P<Y>[0-9]{4})")
-    formatted = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if format else None
+    pattern = re.escape(form or "").replace("%Y", "(?P<Y>[0-9]{4})")
+    formatted = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
     match = formatted or _DATE_TIME.fullmatch(text)
     if match is None:
         raise PrivotError(
-            f"column {name!r} holds no date: write it as {format or '2024-05-31 or …T12:00:00'}"
+            f"column {name!r} holds no date: write it as {form or '2024-05-31 or …T12:00:00'}"
         )
     parts = [match.groupdict().get(code) for code in "YmdHMS"]
     year, month, day, hour, minute, second = (int(part or 0) for part in parts)
