@@ -128,7 +128,7 @@ class Randomizer(Summarized):
         if promise is not None:
             budget.require_randomized(promise)
 
-        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Self:
+        def calibrate_locally(epsilon: float, delta: float = 0.0) -> Any:
             parts = budget.calibrate_reports(
                 schema, epsilon, delta, report, mechanism, report_columns, shares
             )
@@ -143,10 +143,10 @@ class Randomizer(Summarized):
             return randomizer
 
         if promise is not None and promise.where == "shuffled":
-            return budget.most_accurate_shuffled(promise, calibrate_locally)
+            return cast(Self, budget.most_accurate_shuffled(promise, calibrate_locally))
         if promise is not None:
             epsilon, delta = promise.epsilon, promise.delta
-        return calibrate_locally(cast(float, epsilon), delta)
+        return cast(Self, calibrate_locally(cast(float, epsilon), delta))
 
     @property
     def guarantee(self) -> PureDP | ApproximateDP:
