@@ -317,7 +317,7 @@ class Learned(Summarized, ABC):
 
     kind: ClassVar[ModelKind]
     publishable: ClassVar[bool] = True  # if False, only the owner may read the folder
-    history: History | None
+    history: History | None = None  # None unless it was trained by steps in one stage
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

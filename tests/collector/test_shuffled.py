@@ -21,13 +21,13 @@ from campaign_reports import SCHEMA
 from privot import Randomizer
 from privot.collector import analyst
 from privot.collector.analyst import (
+    carrier_of,
     collect_batch,
     new_analyst_key,
     open_batch,
     public_analyst_key,
     read_analyst_key,
     seal_report,
-    sealed_report,
 )
 from privot.collector.arrivals import Campaign, ShuffledCampaign
 from privot.collector.folder import FolderStore
@@ -218,7 +218,7 @@ def test_the_order_says_nothing_of_arrival(tmp_path):
     for number in range(30):
         store, folder = opened(tmp_path / str(number)), tmp_path / str(number)
         reports = [
-            sealed_report(CAMPAIGN.payloads.fingerprint, os.urandom(width())) for _ in range(PEOPLE)
+            carrier_of(CAMPAIGN.payloads.fingerprint, os.urandom(width())) for _ in range(PEOPLE)
         ]
         store.append(*rows([each.to_bytes() for each in reports]))
         write(store, folder)
@@ -370,7 +370,7 @@ def test_a_kill_at_any_moment_loses_nothing_and_opens_nothing_early_or_twice(tmp
     """A process that stores and shuffles in turn is killed four times, at moments of chance."""
     rng = random.Random(seed)
     reports = [
-        sealed_report(CAMPAIGN.payloads.fingerprint, rng.randbytes(width())).to_bytes()
+        carrier_of(CAMPAIGN.payloads.fingerprint, rng.randbytes(width())).to_bytes()
         for _ in range(1000)
     ]
     acknowledged = 0
@@ -435,8 +435,8 @@ def test_the_analyst_counts_each_possible_report_once_and_names_the_others(tmp_p
         *sealed(people[:3]),  # sealed again: copies
         *sealed([forged, impossible]),
         *sealed([other], stranger),
-        *(sealed_report(other.fingerprint, each).to_bytes() for each in (named, elsewhere)),
-        sealed_report(other.fingerprint, bytes(width())).to_bytes(),
+        *(carrier_of(other.fingerprint, each).to_bytes() for each in (named, elsewhere)),
+        carrier_of(other.fingerprint, bytes(width())).to_bytes(),
     ]
     path = batch_of(tmp_path, reports)
     found = open_batch(path, RANDOMIZER, KEY)
@@ -551,7 +551,7 @@ def test_what_cannot_be_opened_is_refused_in_one_line(tmp_path):
 def test_a_collected_batch_is_a_release_and_what_was_dropped_is_named(tmp_path):
     public = new_analyst_key(tmp_path / "analyst.key")
     reports = [seal_report(each, public).to_bytes() for each in drawn(PEOPLE)]
-    junk = sealed_report(CAMPAIGN.payloads.fingerprint, bytes(width())).to_bytes()
+    junk = carrier_of(CAMPAIGN.payloads.fingerprint, bytes(width())).to_bytes()
     path, output = batch_of(tmp_path, [*reports, junk]), tmp_path / "release.parquet"
     with pytest.raises(PrivotError, match="1 reports cannot be counted"):
         collect_batch(path, output, RANDOMIZER, tmp_path / "analyst.key", strict=True)

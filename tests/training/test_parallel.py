@@ -17,8 +17,9 @@ import privot
 from privot import load
 from privot.core.errors import PrivotError
 from privot.training import Interrupted
-from privot.training.loop import ALONE, Group, short_products, threads_for
+from privot.training.loop import ALONE, Group, threads_for
 from privot.transport import SinkhornSolver, entropic_cost
+from privot.transport.ground import product_precision
 from privot.transport.sinkhorn import entropic_cost_of_rows
 from training.parallel_fits import LOSSES, fits, write_releases
 
@@ -168,6 +169,6 @@ def test_small_steps_are_one_threads_work(num_entries, inside):
 
 def test_products_are_short_inside_alone():
     before = torch.get_float32_matmul_precision()
-    with short_products():
+    with product_precision("medium"):
         assert torch.get_float32_matmul_precision() == "medium"
     assert torch.get_float32_matmul_precision() == before

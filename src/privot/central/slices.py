@@ -5,9 +5,9 @@ independently of the data; the rows of X are the records of a secret batch; and 
 σ²) entries (Rakotomamonjy, Ralaivola 2021; `privot.privacy.slice_accounting` accounts for it exactly).
 Everything computed from releases is post-processing.
 
-- **Adjacency** is the plan's: by `replace_one`, one unit's record becomes any other; by `zero_out`, it
-  becomes blank. The plan and the record map must have the same unit. Each unit must have only one
-  record; the mechanism cannot check this.
+- **Adjacency** is declared by the plan. With `replace_one`, the record of one unit becomes any other;
+  with `zero_out`, it becomes blank. The plan and the record map must have the same unit. Each unit must
+  have only one record, which the mechanism cannot check.
 - **Δ** is 2R, √2·R for records with ⟨r, r′⟩ ≥ 0, or R for zero_out with padded Poisson batches. The
   mechanism clips features to the public radius R. A record whose features overflow counts as zeros: NaN
   would pass the clipping and reveal that the record was drawn, and a refusal would reveal that it
@@ -22,8 +22,8 @@ Everything computed from releases is post-processing.
 uses a grid of (2 + √rows)·g. One g covers the rounding of two neighbors (½ each). Another covers the
 floating-point error of projections: in double precision it is below d·2^−52·R, and the plan is refused
 unless this is at most g/2. The rest covers the **other** rows of a batch: labels determine which rows
-are multiplied together, and so the last bits of all projections. Each may change by one g, so the k
-projections of all rows by √(rows·k)·g in norm.
+are multiplied together, and so the last bits of all projections. Each projection may change by one g,
+and the k projections of all rows by √(rows·k)·g in norm.
 
 **Batches** are drawn by the scheme that is accounted. Amplification by sampling holds only if nobody
 knows who was drawn, so batches are neither seeded, logged nor stored.
@@ -46,19 +46,18 @@ in single precision, from 32-bit words w, w′, take half the time of a ziggurat
 standard deviations (1.4e-11 of them) do not occur, so the distribution of the projected sensitivity has
 a lighter tail, not a heavier one.
 
-**Norm of directions.** In single precision a norm is not exact. With unit roundoff ϖ = 2^−24 and
-d < 2^20, numpy's pairwise sum of squares has at most 19 + log₂(d/128) ≤ 32 roundings, whose effect the
-root halves; squares (halved, too), root, quotient and product add 3.5. So the relative error is below
-20·ϖ < 2^−19 to first order: columns are scaled to norm 1 − 2^−19 and never exceed 1. If a column has
-norm c ≤ 1, its part of H = ‖Uᵀz‖², for a change z of one record, is multiplied by c². So given U, the
-mechanism is Gaussian with a smaller sensitivity than the accounted one.
+**Norm of directions.** Columns are scaled to norm 1 − 2^−19 in single precision. Let ϖ = 2^−24 be its
+unit roundoff, and d < 2^20. A square has one rounding, and numpy's pairwise sum of squares at most
+19 + log₂(d/128) ≤ 32. The root halves these 33ϖ; root, quotient and product add 3ϖ. So the relative
+error is below 20ϖ < 2^−19 to first order, and no norm exceeds 1. If a column has norm c ≤ 1, its part of
+H = ‖Uᵀz‖², for a change z of one record, is multiplied by c². So given U, the mechanism is Gaussian with
+a smaller sensitivity than the accounted one.
 
 **Privacy review: who sees what.** Releases have public shapes (rows, k), whoever was drawn. Other
-functions of raw records stay with the curator: the fingerprint of values and labels that recognizes a
-second run on the same records, the warning of such a run, and the time of a release (which depends on
-labels, by which rows are grouped, and on the samplers' rejections). The index of each slot stays inside
-the mechanism; the time of drawing it depends only on coins and on the number of records. Nothing is
-logged.
+functions of raw records stay with the curator: the fingerprint of values and labels, which recognizes a
+second run on the same records; the warning of such a run; and the time of a release, which depends on
+the labels that group its rows, and on the samplers' rejections. The index of each slot stays inside the
+mechanism; the time of drawing it depends only on coins and on the number of records. Nothing is logged.
 
 References:
     Box, Muller, *A note on the generation of random normal deviates* (1958).
@@ -86,7 +85,8 @@ from privot.privacy.ledger import Ledger, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 EMPTY = -1  # index of an empty slot
-# The grid is at least 2^19 times finer than the root mean square sensitivity of a slice.
+# The grid is at least 2^19 times finer than the root mean square sensitivity of a projection, and so
+# far below useful noise.
 _GRID_BITS = 19
 # Columns are scaled to this norm, so that errors of single precision never make one longer than 1.
 _LENGTH = 1.0 - 2.0**-19
@@ -107,9 +107,11 @@ class SlicePlan:
         stddev: Standard deviation σ of the noise of one projection of one row.
         steps: Number of releases.
         delta: δ of the guarantee.
-        grid: Power of two to which projections and noise are rounded; refused if the accounting assumes
-            a smaller one, or double precision is too coarse for it.
+        grid: Power of two g to which projections and noise are rounded.
         method: Accounting by `"pld"`, the privacy-loss distribution, or by `"rdp"`, Rényi divergences.
+
+    Raises:
+        PrivotError: if the accounting assumes a smaller grid, or double precision is too coarse.
     """
 
     accounting: SlicedAccounting
@@ -145,7 +147,6 @@ class SlicePlan:
     ) -> Self:
         """Return the plan with the least noise for (ε, δ); `accounting` maps a grid to parameters."""
         without_grid = accounting(0.0)
-        # A power of two far below a slice of the sensitivity, and so far below useful noise.
         projected_sensitivity = without_grid.sensitivity / math.sqrt(without_grid.dim)
         grid = 2.0 ** (math.floor(math.log2(projected_sensitivity)) - _GRID_BITS)
         rows = without_grid.overflow(steps, delta).rows
@@ -156,8 +157,7 @@ class SlicePlan:
     @property
     def rows(self) -> int:
         """Number of rows of every release, including padding: public and constant."""
-        _, rows = self.accounting.overflow(self.steps, self.delta)
-        return rows
+        return self.accounting.overflow(self.steps, self.delta).rows
 
     @property
     def uses(self) -> int:
@@ -272,7 +272,7 @@ def _normal(rows: int, columns: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """A release: noisy projections `values` (rows, k) along `directions` (d, k)."""
+    """Release: noisy projections `values` (rows, k) along `directions` (d, k)."""
 
     directions: Tensor
     values: Tensor
@@ -317,12 +317,11 @@ class SlicingMechanism:
                 "calibrate it for the unit of the records"
             )
         self.map, self.ledger = record_map, ledger
-        self._coordinates = _prepared(values, record_map)
+        self._coordinates = _prepare(values, record_map)
         self._labels = require_labels(labels, len(values), record_map.num_labels)
         self._rows = ledger.plan.rows
-        self._digest = fingerprint(
-            whole_records(values.numpy(force=True), self._labels.numpy(force=True))
-        )
+        arrays = values.numpy(force=True), self._labels.numpy(force=True)
+        self._digest = fingerprint(whole_records(*arrays))
         self._entered = False
 
     def release(self) -> Slices:
@@ -367,7 +366,7 @@ class SlicingMechanism:
         return (projected * scale)[torch.argsort(order)]
 
 
-def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
+def _prepare(values: Tensor, record_map: FeatureMap) -> Tensor:
     """Return the coordinates of raw records; refuse values that are not finite."""
     prepared = torch.cat([record_map.prepare(part) for part in values.split(_CHUNK)])
     finite = torch.isfinite(prepared.flatten(1)).all(dim=1)
@@ -378,7 +377,7 @@ def _prepared(values: Tensor, record_map: FeatureMap) -> Tensor:
 
 
 def require_values(values: ArrayLike | Tensor) -> Tensor:
-    """Return raw records (n, …) as a tensor of floats; refuse anything else."""
+    """Return raw records (n, …) as a tensor of floats; raise PrivotError for anything else."""
     tensor = _as_tensor("values", values)
     if tensor.ndim == 0 or len(tensor) == 0:
         raise PrivotError("there are no records: give at least one")
@@ -390,9 +389,10 @@ def require_values(values: ArrayLike | Tensor) -> Tensor:
 
 
 def require_labels(labels: ArrayLike | Tensor | None, count: int, num_labels: int) -> Tensor:
-    """Return labels (count,), int64; refuse other than whole numbers in range(num_labels).
+    """Return labels (count,), int64; None stands for zeros if `num_labels` is 1.
 
-    None stands for zeros if `num_labels` is 1.
+    Raises:
+        PrivotError: unless labels are whole numbers in range(num_labels).
     """
     if labels is None:
         if num_labels > 1:

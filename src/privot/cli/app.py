@@ -15,10 +15,10 @@ from privot.cli.console import complain, with_settings
 # The parser's class of usage errors, which has no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-# Settings class whose fields become options, and the fields that `privot fit` has.
+# Settings class whose fields become options, and the fields that are options of `privot fit`.
 _FIT = "privot.local.settings:FitSettings"
 _FIT_OPTIONS = ("estimator", "loss", "steps", "batch_size", "learning_rate", "seed", "minutes")
-_SUM_OPTIONS = ("components", "residual_low_pass", "classes")  # those that `privot central fit` has
+_SUM_OPTIONS = ("components", "residual_low_pass", "classes")  # options of `privot central fit`
 
 app = typer.Typer(
     name="privot",

@@ -9,10 +9,9 @@ report's id is the beginning of the payload's SHA-256, and its time is 0. So the
 as one report however often they are sent. All sealed reports of a campaign have one length, because
 their plaintexts have one length.
 
-**Privacy review.** The table shows what each party sees of a person's report. The list below it states
-which guarantee remains if a party deviates from the protocol. ε₀ is the ε of the noise in one report.
-`privot.randomizer.budget` has the adjacency, and ε of a batch by its number of accepted
-reports.
+**Privacy review.** The table shows what each party sees of a person's report; the list, which guarantee
+remains if a party deviates from the protocol. ε₀ is the ε of the noise in one report.
+`privot.randomizer.budget` defines the adjacency, and ε of a batch by its number of accepted reports.
 
 | party | sees |
 |---|---|
@@ -20,18 +19,17 @@ reports.
 | analyst | all reports of a batch at once, in random order, with random ids; no sender, no time |
 | both together | who sent which report: only the ε₀ of its noise remains |
 
-- A **shuffler** alone can neither open a report nor change its content. With an analyst who cooperates,
-  or with reports of its own in place of all others, it undoes the mixing: ε₀ remains. If it **drops or
-  delays** reports, ε is computed from the reports in the batch, and a batch of fewer than the promise's
-  people is refused here. **Duplicates** count once, by the id inside the seal.
-- An **analyst** can skip that refusal: the shuffler alone prevents small batches. An analyst who
-  observes the network of the shuffler or of its batches, or the shuffler's disk, is both parties:
-  waiting reports stand there in order of arrival.
+- A **shuffler** alone can neither open a report nor change its content. If an analyst cooperates, or if
+  it replaces the reports of all other people by its own, it undoes the mixing: ε₀ remains. If it **drops
+  or delays** reports, ε is computed from the reports in the batch, and this module refuses a batch of
+  fewer reports than the promise's people. **Duplicates** count once, by the id inside the seal.
+- An **analyst** can skip this refusal, so only the shuffler prevents small batches. An analyst who
+  observes the shuffler's network or disk, on which reports wait in order of arrival, is both parties.
 - **Waves** of the same people: each has its own store, key and address (`docs/guides/waves.md`).
 - A **client** can send reports of people who do not exist. They count as people in ε, so the promise's
-  number of people must be reached by honest ones. A report with an hour is not counted, because the
-  hour could identify its sender.
-- Whoever replaces the **public key** on its way reads the reports: devices pin it, as pages do.
+  number of people must be reached by honest ones. A report that states its time is not counted, because
+  the time could identify its sender.
+- Whoever replaces the **public key** on its way can read the reports. So devices and pages pin the key.
 """
 
 import base64
@@ -111,10 +109,10 @@ def seal_report(report: Report, public_key: str) -> Report:
         ) from None
     timeless = replace(report, time=0).to_bytes()
     sealed = _SUITE.encrypt(timeless, key, info=_INFO + report.fingerprint)
-    return sealed_report(report.fingerprint, sealed)
+    return carrier_of(report.fingerprint, sealed)
 
 
-def sealed_report(fingerprint: bytes, sealed: bytes) -> Report:
+def carrier_of(fingerprint: bytes, sealed: bytes) -> Report:
     """Return the report that carries sealed bytes to a shuffler."""
     return Report(fingerprint, hashlib.sha256(sealed).digest()[:ID_BYTES], 0, sealed)
 
@@ -131,7 +129,7 @@ def open_batch(path: Path, randomizer: Randomizer, key: ec.EllipticCurvePrivateK
 
     Returns:
         The release, the number of copies, and the quarantined reports, which cannot be opened, state
-        their hour, are impossible, or have another report's id.
+        their time, are impossible, or have another report's id.
 
     Raises:
         PrivotError: if the randomizer promises no shuffled reports, the batch cannot be read or is of
@@ -180,7 +178,7 @@ def collect_batch(
         randomizer: Randomizer of the reports.
         key: File of the analyst's private key.
         quarantine: File of quarantined reports; `<output>.quarantine.csv` by default.
-        strict: Whether to refuse a batch with quarantined reports.
+        strict: Whether to refuse a batch if a report is quarantined.
 
     Raises:
         PrivotError: as `open_batch`, and with `strict` if a report is quarantined.

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 from starlette.types import Receive
 
-from privot.collector.analyst import sealed_report
+from privot.collector.analyst import carrier_of
 from privot.collector.store import (
     CRC_BYTES,
     PAYLOAD_AT,
@@ -406,7 +406,7 @@ class SealedRecordFormat(RecordFormat):
         valid, entries = super().validate(records)
         for row in np.flatnonzero(valid):
             sealed = records[row, PAYLOAD_AT:-CRC_BYTES].tobytes()
-            expected = sealed_report(self.fingerprint, sealed).to_bytes()
+            expected = carrier_of(self.fingerprint, sealed).to_bytes()
             valid[row] = records[row].tobytes() == expected
         return valid, entries
 
@@ -434,7 +434,7 @@ class ShuffledCampaign(Campaign):
                 "a key of its own (`privot waves new --keys keys/`)"
             )
         sealed = bytes(SEAL_BYTES + len(empty.to_bytes()))
-        return SealedRecordFormat(sealed_report(empty.fingerprint, sealed).to_bytes())
+        return SealedRecordFormat(carrier_of(empty.fingerprint, sealed).to_bytes())
 
     def refusal(self, place: int, part: bytes) -> RefusedReport:
         refusal = super().refusal(place, part)

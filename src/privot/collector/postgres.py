@@ -7,18 +7,18 @@
 A group is one transaction: COPY into a temporary table, then INSERT … ON CONFLICT DO NOTHING in the
 order of ids and digests (so that servers cannot deadlock). The group is acknowledged after COMMIT with
 `synchronous_commit`; a database that does not flush (`fsync = off`) is refused. If the connection is
-lost before, it is unknown whether the group was stored: it is not acknowledged, and its senders send
-the reports again.
+lost before the acknowledgement, the senders send the group again, whether it was stored or not.
 
-**Sealing** moves reports into shards of a release. It first marks unsealed ones with its number, in one
-statement, and takes the marked ones; so an interrupted sealing takes the same reports again. Sealed
-reports stay in the table: their ids stay known. The server that seals holds an advisory lock.
+**Sealing** moves reports into shards of a release. One statement first marks all unsealed reports with
+the number of the sealing. Then the marked reports are read, so that an interrupted sealing reads the
+same ones again. Sealed reports stay in the table, because their ids must stay known. The server that
+seals holds an advisory lock.
 
 **Deleting** replaces all rows of an id by one tombstone: digest 0 (which no report has), an empty
 report, and sealing −1 once no file of the release contains the report. Groups take a shared lock and
 a deletion takes it exclusively, so a group is either committed before the deletion, which deletes its
-reports, or sees the tombstones. Old rows stay in free space until VACUUM, in the database's log, and in
-backups.
+reports, or sees the tombstones. The bytes of deleted rows remain in free space until VACUUM, in the
+database's log, and in backups.
 """
 
 import threading
@@ -59,7 +59,7 @@ ARRIVING = """
 CREATE TEMPORARY TABLE IF NOT EXISTS privot_arriving
     (place integer, id uuid, digest bigint, report bytea) ON COMMIT DELETE ROWS
 """
-# Returns the places of the new reports among the arriving ones; the first of equal reports is new.
+# Returns the places of new reports among those that arrive; of equal reports, the first is new.
 INSERT = """
 WITH stored AS (
     INSERT INTO privot_reports (campaign, id, digest, report)
@@ -82,7 +82,7 @@ SELECT place FROM privot_arriving JOIN privot_reports AS held USING (id)
 WHERE held.campaign = %(campaign)s AND held.digest = 0
 """
 KNOWN = "SELECT DISTINCT id FROM privot_reports WHERE campaign = %s AND id = ANY(%s)"
-# A tombstone keeps the last sealing of an id: if there is one, a file of the release may contain it.
+# A tombstone has the last sealing of its id, if any, since a file of the release may contain the report.
 DELETE = """
 WITH gone AS (
     DELETE FROM privot_reports
@@ -136,7 +136,7 @@ class PostgresStore(store.Store):
 
     @property
     def count(self) -> int:
-        """Number of reports, without those that other servers have stored since the start."""
+        """Number of reports, except those that other servers stored since this one started."""
         return self._count
 
     def disk_bytes(self) -> int:
@@ -316,7 +316,7 @@ class PostgresStore(store.Store):
 
 
 def _copied_row(record_bytes: int) -> np.dtype:
-    """Return the type of a row in PostgreSQL's binary COPY: each field stands after its length."""
+    """Return the type of a row in PostgreSQL's binary COPY, in which its length precedes each field."""
     return np.dtype(
         [
             *(("fields", ">i2"), ("place_bytes", ">i4"), ("place", ">i4")),

@@ -1,7 +1,7 @@
-"""The library's exception, limits of arguments, and the checks that raise it.
+"""The library's exception, the limits and checks of arguments that raise it, and optional imports.
 
-Every message names the argument (or column), the value, and the remedy, in one line.
-The command line prints it on standard error and exits with code 2; no partial output remains.
+Every message names the argument (or column), the value, and the remedy, in one line. The command line
+prints it on standard error and exits with code 2; no partial output remains.
 
 Values above the limits are refused before memory or hours are spent on them. The limits are far above
 practical values and far below those that exhaust a machine, so they find typos such as three extra
@@ -21,7 +21,7 @@ MOST_CODES = 2**16
 # Numbers in one image; the noise alone takes dozens of bytes for each number.
 MOST_PIXELS = 2**24
 MOST_COORDINATES = 2**16  # of one vector
-MOST_PEOPLE = 2 * 10**11
+MOST_PEOPLE = 2 * 10**11  # more than ever lived
 MOST_ROWS = 10**10
 # Limits of the accounting of slices, which was tested up to these values.
 MOST_DIMENSIONS = 10**7
@@ -61,7 +61,7 @@ def extra_of(error: ModuleNotFoundError) -> tuple[str, str] | None:
 
 @contextmanager
 def naming_extra(purpose: str, extra: str | None = None) -> Iterator[None]:
-    """Name, when an import in the block fails, the missing package and the extra that installs it.
+    """Raise an error that names the missing package and its extra if an import in the block fails.
 
     Arguments:
         purpose: Use of the imports: a package of the library, or a kind of model.
@@ -110,7 +110,11 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
 
 def register_kind(kinds: dict[str, Any], kind: str, cls: type, noun: str) -> None:
-    """Enter a class under its kind in `kinds`; raise PrivotError, about a `noun`, if another has it."""
+    """Enter a class in `kinds`, such as all columns ("column" as `noun`), under the name of its kind.
+
+    Raises:
+        PrivotError: if another class has the name.
+    """
     known = kinds.get(kind, cls)
     # Reloading a module defines its class again, under the same name.
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):

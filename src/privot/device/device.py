@@ -31,7 +31,7 @@ from privot.wire.report import ID_BYTES, Report, number_bytes, pack_bits
 
 _INSIDE = 1.0 - 2.0**-40  # points outside a ball are projected to this share of its radius
 _SCALE_ERROR, _STEP_ERROR = 1e-9, 1e-6  # rounding errors, in scales of a domain and in steps
-_PULL = 1e-5  # points whose cell has no code move by this share toward the center
+_PULL = 1e-5  # points whose cell has no code are moved by this share toward the center
 _DATE_TIME = re.compile(
     r"(?P<Y>\d{4})-(?P<m>\d\d)-(?P<d>\d\d)"
     r"(?:[T ](?P<H>\d\d):(?P<M>\d\d)(?::(?P<S>\d\d)(?:\.\d+)?)?)?",
@@ -45,7 +45,7 @@ Record = Mapping[str, Any]
 
 
 def _number(name: str, record: Record, encoding: Encoding) -> float | None:
-    """Return a value as a number, or as a number of steps if it has steps; None if it is missing."""
+    """Return a value as a number, in steps of the column if it has any; None if it is missing."""
     seconds, value = encoding.get("seconds"), record.get(name)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None if encoding["nullable"] else _refuse_missing(name)
@@ -64,8 +64,8 @@ def _seconds(name: str, value: object, form: str | None) -> int:
         value.isoformat() if isinstance(value, dt.date) else value if isinstance(value, str) else ""
     )
     pattern = re.escape(form or "").replace("%Y", "(?P<Y>[0-9]{4})")
-    own = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
-    match = own or _DATE_TIME.fullmatch(text)
+    formatted = re.fullmatch(re.sub("%(.)", r"(?P<\1>[0-9]{2})", pattern), text) if form else None
+    match = formatted or _DATE_TIME.fullmatch(text)
     if match is None:
         raise PrivotError(
             f"column {name!r} holds no date: write it as {form or '2024-05-31 or …T12:00:00'}"
@@ -80,49 +80,50 @@ def _seconds(name: str, value: object, form: str | None) -> int:
 
 
 def units_of(encoding: Encoding, record: Record) -> list[float] | None:
-    """Return the unit coordinates (d) of a record's value, projected to the domain; None if missing."""
+    """Return the unit coordinates (d,) of a record's value, projected to the domain; None if missing.
+
+    Raises:
+        PrivotError: for a value that is no number, or out of bounds if the program does not clip.
+    """
     point = []
     for name in encoding["columns"]:
         number = _number(name, record, encoding)
         if number is None:
             return None
         point.append(number)
-    return _project_units(encoding, point)
-
-
-def _project_units(encoding: Encoding, point: list[float]) -> list[float]:
-    """Return the unit coordinates of the projection of a point to the domain."""
     names, domain = encoding["columns"], encoding["domain"]
     if domain["area"] == "box":
         units = []
         for name, x, low, high in zip(names, point, domain["lower"], domain["upper"], strict=True):
             center, scale = (low + high) / 2, (high - low) / 2
-            inside = _inside(name, encoding, x, low, high)
-            units.append(min(max((inside - center) / scale, -1.0), 1.0))
+            clipped = _clip(name, encoding, x, low, high)
+            units.append(min(max((clipped - center) / scale, -1.0), 1.0))
         return units
     radius, non_negative = domain["radius"], domain["non_negative"]
     projected = _project_ball(point, radius, non_negative)
     for name, x, inside in zip(names, point, projected, strict=True):
         if abs(x - inside) > _SCALE_ERROR * radius:
-            _refuse_outside(name, encoding, f"radius {radius:.12g}")
+            _require_clipping(name, encoding, f"radius {radius:.12g}")
     return _project_ball([x / radius for x in projected], 1.0, non_negative)
 
 
-def _inside(name: str, encoding: Encoding, x: float, low: float, high: float) -> float:
-    """Return a number clipped to its bounds, if it is within them or the program clips."""
-    inside = min(max(x, low), high)
-    if abs(x - inside) > _SCALE_ERROR * ((high - low) / 2) + _STEP_ERROR * ("step" in encoding):
-        _refuse_outside(name, encoding, " to ".join(_text(encoding, end) for end in (low, high)))
-    return inside
+def _clip(name: str, encoding: Encoding, x: float, low: float, high: float) -> float:
+    """Return a number clipped to its bounds; refuse one outside of them unless the program clips."""
+    clipped = min(max(x, low), high)
+    if abs(x - clipped) > _SCALE_ERROR * ((high - low) / 2) + _STEP_ERROR * ("step" in encoding):
+        limits = " to ".join(_format_number(encoding, end) for end in (low, high))
+        _require_clipping(name, encoding, limits)
+    return clipped
 
 
-def _refuse_outside(name: str, encoding: Encoding, limits: str) -> None:
+def _require_clipping(name: str, encoding: Encoding, limits: str) -> None:
+    """Raise PrivotError, about a value out of its bounds, unless the program clips such values."""
     if encoding.get("out_of_bounds") != "clip":
         raise PrivotError(f"column {name!r} is out of bounds ({limits}): correct it")
 
 
-def _text(encoding: Encoding, number: float) -> str:
-    """Return the value of a column's number as text."""
+def _format_number(encoding: Encoding, number: float) -> str:
+    """Return a number, or the date that it stands for, as text."""
     if seconds := encoding.get("seconds"):
         since = min(max(number * seconds, _YEARS[0]), _YEARS[1])
         text = (_EPOCH + dt.timedelta(seconds=since)).isoformat()
@@ -193,7 +194,7 @@ def _bin_code(encoding: Encoding, edges: list[float], number: float | None) -> i
     if number is None:
         return len(edges) - 1 + len(spikes)
     largest = edges[-1] - 1 if encoding["integer"] else edges[-1]
-    number = _inside(encoding["columns"][0], encoding, number, edges[0], largest)
+    number = _clip(encoding["columns"][0], encoding, number, edges[0], largest)
     if encoding["integer"]:
         number = float(round(number))
     if number in spikes:

@@ -44,12 +44,12 @@ ratio. For reports that the model was not fitted to, Q itself estimates the squa
 
 **Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of
 squares of nearly normal errors, with mean ΣV. With S their covariance, its tail is approximated by a
-chi-square of $ν = (\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom with the same mean,
-variance and skewness (Pearson's approximation, in Imhof's paper). Matching only mean and variance
-understates p-values where one error dominates (one in 5000 instead of one in 1000). A model fits some
+chi-square of $ν = (\mathrm{tr} S^2)^3 / (\mathrm{tr} S^3)^2$ degrees of freedom, shifted and scaled to
+the same mean, variance and skewness (Pearson's approximation, in Imhof's paper). Without the skewness,
+p-values are too small where one error dominates (one in 5000 instead of one in 1000). A model fits some
 of the noise of its own reports, so its residuals are smaller, and false alarms are rarer. This is not
-corrected for, because the fitted part of the noise varies by column, from 1 % for three categories to
-100 % for a number in eight codings that is learned as one curve, and a mean would cause false alarms.
+corrected for: the fitted part of the noise varies by column, from 1 % for three categories to 100 % for
+a number in eight codings that is learned as one curve, so a common correction would cause false alarms.
 
 Privacy review: all functions post-process a release, and a model that was learned from reports alone,
 with public and random numbers, and retain the guarantee. Rehearsed reports are of simulated people. No
@@ -84,15 +84,15 @@ from privot.schema.columns.column import CodedColumn
 from privot.schema.domains import Array
 from privot.training import Progress
 
-# Functions of the cells (K, G); or (K,) the group 0 … G−1 of each cell, for the indicators of groups.
+# G functions of K cells: their values (K, G), or if they are the indicators of G groups of cells, the
+# number of each cell's group (K,), which needs less memory.
 Functions = NDArray[Any]
 Questions = tuple[int, ...]  # numbers of questions about different columns
-Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
-_CHUNK = 2**22  # values of h that are computed at once
-
-FALSE_ALARMS = 0.05  # level of the tests of all columns and pairs together
-MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 Columns = tuple[int, ...]  # index of a column, or the indices of a pair
+Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
+FALSE_ALARMS = 0.05  # family-wise error rate of the tests of all columns and pairs
+MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
+_CHUNK = 2**22  # values of h that are computed at once
 _MAX_COVARIANCES = 400  # most cells whose covariances are estimated
 
 
@@ -108,8 +108,8 @@ class SetSource:
 
     @classmethod
     def of(cls, group: ReportGroup) -> Self:
-        """Compute p and q where a set of w cells is r times as likely if it contains the true cell."""
-        (factor,) = group.factors  # its likelihood has the indicators (sets, K) of sets of one size
+        """Compute p and q of sets of w cells, which are r times as likely if they have the true cell."""
+        (factor,) = group.factors  # `likelihood` has the indicators (sets, K) of sets of one size
         num_cells, width = factor.likelihood.shape[1], float(factor.likelihood[[0]].sum())
         p = factor.ratio * width / (factor.ratio * width + num_cells - width)
         q = (width - p) / (num_cells - 1)  # since w = p + (K − 1) q is the size of a set
@@ -118,7 +118,7 @@ class SetSource:
 
     @property
     def cell_variance(self) -> float:
-        """Variance that the mechanism adds to a uniform person's h of a cell, averaged over cells."""
+        """Mean variance over cells that the mechanism adds to h of a cell, for a uniform true cell."""
         p, q = self.probabilities
         cells = self.sets.shape[1]
         return (p * (1 - p) + (cells - 1) * q * (1 - q)) / (cells * (p - q) ** 2)
@@ -174,7 +174,7 @@ class Question:
 
     column: int  # number of the column, among the newest release's coded columns
     release: int  # number of the release
-    law: Array  # (K, a) 1 where an atom of the column, or one of a model's `Places`, has the code
+    law: Array  # (K, a) 1 where an atom of the column, or a place of a model (`Places`), has the code
     alphabet: Alphabet
     declared: CodedColumn  # as the release's schema declares it
 
@@ -192,7 +192,7 @@ class CodeReports:
     def of(cls, releases: Releases, model: LocalModel | None = None) -> Self:
         """Order the reports of releases by question; all columns must be coded.
 
-        Questions have the codes of the places of a model that is compared with them, else of atoms.
+        `Question.law` is about the places of `model`, if it is given, otherwise about atoms.
         """
         places = None if model is None else sampler_of(model).places
         names, atoms = list(releases.atoms), releases.atoms.values()
@@ -227,7 +227,7 @@ class CodeReports:
         return tuple(self.questions[question].column for question in questions)
 
     def about(self, *columns: int) -> list[Questions]:
-        """Return the answered questions about one column, or pairs of questions about two columns."""
+        """Return all answered questions about one column, or pairs of questions about two columns."""
         return self.by_columns.get(tuple(sorted(columns)), [])
 
     def answering(self, questions: Questions) -> Iterator[Source]:
@@ -338,7 +338,7 @@ def estimate(
         reports: All reports.
         questions: Questions in increasing order; cells are numbered with the last code fastest.
         g: Functions (cells, G); by default an indicator of every cell, so that means are shares.
-        full: Whether to estimate the covariance (G, G), rather than only variances (G,).
+        full: Whether `spread` is the covariance (G, G), rather than only the variances (G,).
     """
     parts, weights = [], []
     for source in reports.answering(questions):
@@ -365,8 +365,8 @@ def source_weight(source: Source, size: int) -> float:
     """Return the weight of a source for a table of `size` cells.
 
     It is the number of people over the variance of one person's estimate of a cell's share. A cell of
-    the table consists of `cells / size` cells of the source, each with the variance of the mechanism;
-    drawing the person adds about 1/size, the variance of an indicator with mean 1/size.
+    the table consists of `cells / size` cells of the source, each with the variance of the mechanism.
+    The random choice of the person adds about 1/size, the variance of an indicator with mean 1/size.
     """
     cells = math.prod(source.shape)
     return float(source.counts.sum() / (source.cell_variance * cells / size + 1 / size))
@@ -422,7 +422,7 @@ class Residual:
 
     @classmethod
     def of(cls, by_reports: Estimate, shares: Array) -> Self:
-        """Compare a model's shares (cells,) with estimates; S may be given by its diagonal."""
+        """Compare a model's shares (cells,) with estimates, whose S may be given by its diagonal."""
         gap, spread = by_reports.mean - shares, by_reports.spread
         square = float(gap @ gap)
         if spread.ndim == 1:
@@ -514,14 +514,14 @@ def rehearse(
     seed: int,
     progress: Progress | None = None,
 ) -> Rehearsed:
-    """Simulate reports of as many people as reported, but at most 200 000, and fit a model to them.
+    """Simulate as many reports as there are, but at most 200 000, and fit a model to them.
 
     Arguments:
         model: Model of a table, which stands for the population.
         releases: Releases, of which only the randomizers and the numbers of reports are used.
         all_columns: Columns and pairs whose errors are computed, in the codes of the schema.
         seed: Seed of draws and fits; not of the reports' noise.
-        progress: Callback after each fit of classes.
+        progress: Callback after each fit of the ensemble.
     """
     share = min(1.0, MAX_REHEARSED / len(releases))
     parts = []

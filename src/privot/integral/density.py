@@ -396,13 +396,13 @@ class Axis:
     @cached_property
     def middles(self) -> Floats:
         """Median points of the cells (k,)."""
-        return self.marginal.within(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
+        return self.marginal.quantile(self.edges[:-1], self.edges[1:], np.full(self.size, 0.5))
 
     def draw(self, num: int, level: Floats) -> Floats:
         """Draw points (num,): cells by their masses, and in each the quantile at `level` (num,)."""
         cell = np.searchsorted(self._ends, random_words(num), side="right")
         low, high = self.edges[cell], self.edges[cell + 1]
-        x = self.marginal.within(low, high, level)
+        x = self.marginal.quantile(low, high, level)
         # Rounding must not move a point to another cell.
         return np.clip(x, low, np.nextafter(high, -np.inf))
 

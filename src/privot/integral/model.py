@@ -5,16 +5,16 @@ parameters and plots of it are not private. Only the records that `sample` retur
 costs a declared ε.
 
 **Draws require a saved model**, because the ledger is in its folder. Copies of an unsaved model share
-one ledger, which can be saved once; it is neither pickled nor used in a forked process. Saving enters
-the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the same
-data spends a second budget, and the curator is warned.
+one ledger, which can be saved only once, and is neither pickled nor used in a forked process. Saving
+enters the whole budget in the account of the records (`privot.privacy.ledger`): a second model of the
+same data spends a second budget, and the curator is warned.
 
 **The budget.** The guarantee is about **all `draws` together**, for any two data sets, of any sizes.
 Each draw costs ε/draws; or ε of one draw is declared, and the budget is its product with draws.
 One call of `sample` makes its $n$ draws together (`privot.integral.density`), at a cost of $n ε_d$;
 calls are independent given the model, so that their densities multiply and costs add up. **Make all
-draws in one call**: together they are much nearer to the data, for the same ε. Whoever sees only some
-draws of a call is promised the ε of the call; readers who are to be promised less get other calls.
+draws in one call**: together they are much nearer to the data, for the same ε. The promise to a person
+who sees only some draws of a call is the ε of the whole call, so a smaller ε requires another call.
 
 **Stopping early.** Unlike with (ε, δ), the sum over the calls that were *made* is a bound as well (an
 odometer), even if their number $T$ depends on the draws. Let $x_1, …, x_T$ be the results, of $n_1, …,
@@ -30,8 +30,8 @@ guarantee nevertheless covers all declared draws.
 
 **Privacy review.** Besides the draws, these depend on raw data: the weights; the fingerprint of the
 records, which is in no file of the model, and the warning that they were used before; the time and
-memory of a fit and of a draw, and the number of rejected proposals; and the gain. None of it may be
-shown to others, and none of it is logged.
+memory of a fit and of a draw, and the number of rejected proposals; and the gain. None of these may be
+shown to others, and none is logged.
 """
 
 import math
@@ -49,7 +49,7 @@ from privot.integral.learners import pack, unpack
 from privot.integral.methods import BoostSettings, ClippedRatioSettings
 from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
-from privot.models import History, Learned, ModelKind, Stored
+from privot.models import Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
 from privot.privacy.ledger import Chain, Ledger, charge, fingerprint
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most
@@ -101,7 +101,11 @@ class DrawPlan:
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
-    """Return ε of one draw, rounded down so that all stay within ε; refuse both or neither."""
+    """Return the ε of one draw, rounded down so that all draws stay within `epsilon`.
+
+    Raises:
+        PrivotError: if both or neither of the two ε are given, or an argument is out of range.
+    """
     draws = _require_draws(draws)
     if epsilon is None and epsilon_per_draw is not None:
         require_finite("epsilon_per_draw", epsilon_per_draw, positive=True)
@@ -120,12 +124,12 @@ def _require_draws(draws: int) -> int:
 
 
 def warn_of_small_epsilon(price: float, draws: int) -> None:
-    """Warn, before a fit, if `draws` of ε = `price` each must resemble the reference's.
+    """Warn, before a fit, if nearly all draws of ε = `price` could be draws of the reference.
 
-    All draws together have a total variation of at most tanh(draws·ε/4) from the reference's, as the
-    ratio of densities has mean 1 and values that differ by a factor of at most e^(draws·ε). The
-    divergences of the draws add up to at most draws·ε, so by Pinsker's inequality one of them, in random
-    order, differs by at most √(ε/2).
+    The total variation of all draws together from draws of the reference is at most tanh(draws·ε/4),
+    because the ratio of densities has mean 1, and its values differ by a factor of at most e^(draws·ε).
+    The divergences of single draws add up to at most draws·ε. So by Pinsker's inequality, the total
+    variation of a draw chosen at random is at most √(ε/2).
     """
     variation = min(math.tanh(draws * price / 4), math.sqrt(price / 2))
     if variation < _MIN_VARIATION:
@@ -166,7 +170,7 @@ def fit(
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
     if space.schema is not None and (promise := space.schema.promise):
         raise PrivotError(
-            f"the schema promises {promise}, and draws are of another promise: leave [promise] out"
+            f"the schema promises {promise}, not integral privacy: leave [promise] out"
         )
     raw = space.take(table)
     density = settings.learn(space.encode(raw, settings.seed), space.reference, price)
@@ -201,7 +205,6 @@ class IntegralModel(Learned):
 
     kind: ClassVar[ModelKind] = ModelKind("integral", 5, "privot integral fit")
     publishable: ClassVar[bool] = False
-    history: History | None = None
 
     def __init__(
         self,
@@ -237,10 +240,10 @@ class IntegralModel(Learned):
     def sample(
         self, num_rows: int, *, proposals: int | None = None, seed: None = None, where: None = None
     ) -> Any:
-        """Spend draws, and return them: a table with the schema's columns, or an array (num_rows, dim).
+        """Make draws, and count them: a table with the schema's columns, or an array (num_rows, dim).
 
         Arguments:
-            num_rows: Number of draws. They are spent even if the process dies before it returns.
+            num_rows: Number of draws, which are spent even if the process dies before it returns them.
             proposals: Fixed number of proposals for each draw, which closes the timing channel: see
                 [`TiltedDensity.draw`][privot.integral.density.TiltedDensity.draw].
             seed: Refused: a seeded draw would be a function of the records.

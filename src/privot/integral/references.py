@@ -4,8 +4,8 @@ A model's density is $q ∝ q_0 e^{s}$ with a tilt $s$ between public constants,
 $q_0 > 0$ can be drawn: the reference must cover the data, and must not be computed from it. A reference
 that is far from the data needs a larger ε.
 
-A `ProductReference` has independent coordinates, such as `privot.integral.records` derives from a
-schema; a `CustomReference` has any sampler and log density.
+A `ProductReference` has independent coordinates; `privot.integral.records` derives one from a schema. A
+`CustomReference` has any sampler and log density.
 
 **Marginals** are public distributions of one coordinate. Each can be drawn from, has a log density (with
 respect to length, or to counting where the coordinate is discrete), and can be divided into **cells**,
@@ -70,7 +70,7 @@ class SecureGenerator:
 
 
 def _count(size: Size) -> int:
-    """Return the number of entries of an array."""
+    """Return the number of entries of an array of this size."""
     return size if isinstance(size, int) else math.prod(size)
 
 
@@ -78,7 +78,10 @@ Generator = np.random.Generator | SecureGenerator
 
 
 class Marginal(ABC):
-    """Public distribution of one coordinate on [low, high], which may be infinite."""
+    """Public distribution of one coordinate on [low, high], which may be infinite.
+
+    The constructors of subclasses raise PrivotError for parameters that give no distribution.
+    """
 
     kind: ClassVar[str]
     low: float
@@ -92,7 +95,7 @@ class Marginal(ABC):
     def sample(self, num: int, rng: Generator, /) -> Floats:
         """Make independent draws (num,), by inverting the distribution function."""
         low, high = np.full(num, self.low), np.full(num, self.high)
-        return self.within(low, high, rng.random(num))
+        return self.quantile(low, high, rng.random(num))
 
     @abstractmethod
     def log_density(self, x: Floats, /) -> Floats:
@@ -119,8 +122,8 @@ class Marginal(ABC):
         """Return the probabilities (n,) of intervals [low, high)."""
 
     @abstractmethod
-    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
-        """Return quantiles (n,), at levels in (0, 1), of the distribution on intervals [low, high)."""
+    def quantile(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+        """Return quantiles (n,) at levels in (0, 1) of the distribution restricted to [low, high)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for `marginal_from_dict`."""
@@ -186,7 +189,7 @@ class Normal(Marginal):
     def mass(self, low: Floats, high: Floats, /) -> Floats:
         return _normal_mass(self._standard(low), self._standard(high)) / self._support_mass
 
-    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+    def quantile(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         mirrored, a, b = _in_lower_tail(self._standard(low), self._standard(high))
         level = np.where(mirrored, 1 - level, level)
         z = ndtri(ndtr(a) + level * (ndtr(b) - ndtr(a)))
@@ -222,12 +225,12 @@ class Uniform(Marginal):
     def mass(self, low: Floats, high: Floats, /) -> Floats:
         return (high - low) / (self.high - self.low)
 
-    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+    def quantile(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         return np.clip(low + level * (high - low), low, high)
 
 
 class _Discrete(Marginal):
-    """Distribution on the integers low … high; the cell of k is [k − ½, k + ½)."""
+    """Distribution on the integers low … high; the only cell of k is [k − ½, k + ½)."""
 
     low: int
     high: int
@@ -241,13 +244,19 @@ class _Discrete(Marginal):
 
     def log_density(self, x: Floats, /) -> Floats:
         inside = self.contains(x)
-        whole = np.where(inside, x, self.low)
-        return np.where(inside, np.log(self.mass(whole, whole)), -np.inf)
+        return np.where(inside, np.log(self.probability(np.where(inside, x, self.low))), -np.inf)
 
     def edges(self, num_cells: int, /) -> Floats:
         return np.arange(self.low, self.high + 2, dtype=np.float64) - 0.5
 
-    def within(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
+    @abstractmethod
+    def probability(self, x: Floats, /) -> Floats:
+        """Return the probabilities (n,) of integers x (n,) from low to high."""
+
+    def mass(self, low: Floats, high: Floats, /) -> Floats:
+        return self.probability(np.rint((low + high) / 2))
+
+    def quantile(self, low: Floats, high: Floats, level: Floats, /) -> Floats:
         return np.rint((low + high) / 2)
 
 
@@ -268,7 +277,7 @@ class Categorical(_Discrete):
             )
 
     @property
-    def high(self) -> int:  # type: ignore[override]  # the last code
+    def high(self) -> int:  # type: ignore[override]
         """The last code."""
         return len(self.probabilities) - 1
 
@@ -282,8 +291,8 @@ class Categorical(_Discrete):
             return (2 * x - 1)[:, None]
         return (x[:, None] == np.arange(self.num_values)).astype(np.float64)
 
-    def mass(self, low: Floats, high: Floats, /) -> Floats:
-        return np.asarray(self.probabilities)[np.rint((low + high) / 2).astype(np.int64)]
+    def probability(self, x: Floats, /) -> Floats:
+        return np.asarray(self.probabilities)[x.astype(np.int64)]
 
 
 @dataclass(frozen=True)
@@ -304,8 +313,8 @@ class Integers(_Discrete):
     def sample(self, num: int, rng: Generator, /) -> Floats:
         return rng.integers(self.low, self.high + 1, num).astype(np.float64)
 
-    def mass(self, low: Floats, high: Floats, /) -> Floats:
-        return np.full(len(low), 1 / self.num_values)
+    def probability(self, x: Floats, /) -> Floats:
+        return np.full(len(x), 1 / self.num_values)
 
 
 _KINDS: dict[str, type[Marginal]] = {
@@ -320,7 +329,7 @@ def marginal_from_dict(fields: dict[str, Any]) -> Marginal:
     }
     kind = arguments.pop("kind", None)
     if kind not in _KINDS:
-        raise PrivotError(f"kind of marginal is {kind!r}: one of {', '.join(_KINDS)}")
+        raise PrivotError(f"kind of marginal is {kind!r}: give one of {', '.join(_KINDS)}")
     return _KINDS[kind](**arguments)
 
 
@@ -461,7 +470,7 @@ class CustomReference(Reference):
 
 
 def require_points(x: Any, dim: int) -> Floats:
-    """Return points as float64 of shape (n, dim); messages of refusals contain no values."""
+    """Return points as float64 of shape (n, dim); raise PrivotError, without values, if they are not."""
     try:
         points = np.asarray(x, np.float64)
     except (TypeError, ValueError):

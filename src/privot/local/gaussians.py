@@ -75,9 +75,9 @@ from privot.schema.domains import Array, from_unit
 from privot.schema.images import cosine_rows
 
 _SCORE_GRID = np.linspace(-8.0, 8.0, 4001)  # values of u at which the step is tabulated
-_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # points, and the quantile of their Z that clips Z
-_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # projections of an image; corrections of ν and M
-# Limits of the images from which corrections are estimated, and of their pixels in all.
+_PILOT_ROWS, _CEILING_QUANTILE = 4096, 0.999  # Z is clipped at this quantile of so many points
+_NUM_PROJECTIONS, _NUM_CORRECTIONS = 8, 5  # projections of each image; corrections of ν and M
+# Numbers of images from which corrections are estimated, and largest number of all their pixels.
 _MAX_IMAGES, _MIN_IMAGES_PER_CLASS, _MAX_NUMBERS = 3000, 32, 2**23
 _LAST_COSINES = 10  # number of highest learned cosines from which σ is estimated
 _MIN_VARIANCE_RATIO = 1e-4  # floor of variances, relative to the largest
@@ -119,7 +119,7 @@ class SmoothChannel:
 
 @dataclass(frozen=True, eq=False)
 class GaussianClasses:
-    """Distribution of labels, and of points of the sphere given each label."""
+    """Distribution of labels c, and of points z on the unit sphere given each label."""
 
     channel: SmoothChannel  # channel of the reports, which determines the tilt
     shares: Array  # w (C,), with sum 1
@@ -269,7 +269,7 @@ class ImageCompletion:
 
 
 def _join_v(coordinates: Coordinates, lowest: Array, brightness: Array) -> Array:
-    """Join the lowest cosines and the brightness of n images to v (n, d)."""
+    """Return the numbers v (n, d) of n images with these lowest cosines and this brightness."""
     return np.concatenate([lowest, brightness * coordinates.typical_length], axis=1)
 
 
@@ -286,7 +286,7 @@ def _transport_map(source: Array, target: Array) -> Array:
 
 
 def _power(matrix: Array, exponent: float) -> Array:
-    """Raise a covariance to a power, after raising its smallest eigenvalues to a floor."""
+    """Return the power of a covariance whose eigenvalues are first raised to a floor."""
     values, vectors = np.linalg.eigh(matrix)
     values = np.maximum(values, _MIN_VARIANCE_RATIO * values[-1])
     return np.asarray((vectors * values**exponent) @ vectors.T)

@@ -9,10 +9,10 @@ with Δ₁ the domain's ℓ1 diameter after rounding. The first bound is reached
 from x′, so ε = Δ₁/b is the least ε if two rounded records have the distance Δ₁.
 
 **The sampler** draws $P(k) ∝ e^{−|k|/t}$, $t = b/g$. For a real uniform $|U|$, $G = ⌊−t \ln |U|⌋$ is
-geometric: $P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$. The sign of $U$, with −0 drawn again, gives
-$P(±k) ∝ ½ (1 − e^{−1/t}) e^{−k/t}$ and, at 0, the same formula. $G$ is the integer nearest to
-$h = −t \ln |U| − ½$, which `privot.mechanisms.samplers` decides for a real $U$ of infinitely many
-bits, so the guarantee stays pure.
+geometric: $P(G ≥ k) = P(|U| ≤ e^{−k/t}) = e^{−k/t}$. The noise is $G$ with the sign of $U$, so that
+$P(±k) ∝ ½ (1 − e^{−1/t}) e^{−k/t}$ for $k > 0$; it holds for $k = 0$ too, because −0 is drawn again.
+$G$ is the integer nearest to $h = −t \ln |U| − ½$. `privot.mechanisms.samplers` finds it for a real $U$
+of infinitely many bits, so the guarantee is pure.
 
 **Floating-point error.** For $|U| ≥ 2^{−19}$, $t \ln |U|$ in float64 at the cell's middle differs
 from the exact value anywhere in the cell by at most $t$ times the sum of $2^{−45}$ (bits not drawn),
@@ -55,7 +55,7 @@ def enclose(prefixes: list[int], bits: int, ratio: Decimal, context: Context) ->
 
 
 def _draw(count: int, ratio: float) -> samplers.Floats:
-    """Draw up to `count` integers, as floats."""
+    """Draw `count` integers, as floats, and leave out those that are −0."""
     words = samplers.random_words(count).view(np.int64).reshape(1, count)
     value = samplers.cell_middles(words)
     np.abs(value, out=value)

@@ -128,7 +128,7 @@ class SampledPair:
     rate: float
 
     def losses(self, step: float, top_mass: float) -> LossDistribution:
-        """Return an upper bound of the losses of (R, Q), for q < 1.
+        """Return the loss distribution of a pair that dominates (R, Q), for q < 1.
 
         Arguments:
             step: Step of the grid of losses; enlarged if it would give more than 131 072 cells.
@@ -137,7 +137,7 @@ class SampledPair:
         return self._losses_above(math.log1p(-self.rate), step, top_mass)
 
     def symmetrized_losses(self, step: float, top_mass: float) -> LossDistribution:
-        """Return an upper bound of the losses of the symmetrized pair; at q = 1 that is (P, Q)."""
+        """Return the losses of a pair that dominates the symmetrized one, which is (P, Q) at q = 1."""
         half = self._losses_above(0.0, step, top_mass)
         above = half.masses[1:]
         below = above * np.exp(-half.losses()[1:])
@@ -201,8 +201,8 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
     """Return the ε at `delta` of `steps` steps of the loss distribution, rounded up.
 
     The law of the sum of tilted losses is computed in a window around the ε of Chernoff's bound. Weights
-    undo the tilt, and ε is the smallest at which they give δ (see the module). It is infinite if
-    infinite losses alone exceed δ, or the window has more than 8 million points.
+    undo the tilt, and the smallest ε at which they give δ is returned. It is infinite if the probability
+    of infinite losses reaches δ, or the window has more than 8 million points.
     """
     infinite = -math.expm1(steps * math.log1p(-loss.infinite))
     target = delta - infinite
@@ -240,7 +240,7 @@ def composed_epsilon(loss: LossDistribution, steps: int, delta: float) -> float:
 def _sums_of_losses(
     loss: LossDistribution, masses: Floats, steps: int, lowest: float, size: int
 ) -> tuple[Floats, Floats]:
-    """Return a window of sums of `steps` losses with these masses, and the probabilities of the sums.
+    """Return the sums of `steps` losses in a window, and their probabilities given one loss's masses.
 
     The window has `size` grid points from `lowest` on, into which all other points are aliased.
     """

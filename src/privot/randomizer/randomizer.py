@@ -12,10 +12,10 @@ report; the diameter of each split column's domain, including the rounding to th
 report needs none. What leaves the device: the randomized values, and random draws that are independent
 of the record, namely the choice of the reported columns and their coding, and the report's id
 (`privot.randomizer.reports.rows`), which determines the order of the rows. The time of the samplers, the
-counts of `count_outside`, and refused values depend on the record, but are in no release. (A device
-whose value is refused observably sends nothing; with `nullable`, `other` and `out_of_bounds = "clip"` no
-value is refused.) A
-second report would spend a second budget, so a device sends its first report again.
+counts of `count_outside`, and refused values depend on the record, but are in no release. (Others can
+observe that a device whose value is refused sends nothing; with `nullable`, `other` and `out_of_bounds =
+"clip"` no value is refused.) A second report would spend a second budget, so a device sends its first
+report again.
 """
 
 import json
@@ -64,6 +64,10 @@ class Randomizer(Summarized):
         joint: Joint report of coded columns, if there is one.
         candidates: Candidates report of a vector or an image and its label, if there is one.
 
+    Raises:
+        PrivotError: if the parts do not report every column once, have no guarantee, or have another
+            one than the schema promises.
+
     Examples:
         >>> schema = Schema.from_dict({"columns": {"smokes": {"kind": "boolean"}}})
         >>> randomizer = Randomizer.calibrate(schema, epsilon=2.0)
@@ -101,8 +105,8 @@ class Randomizer(Summarized):
 
         For a promise about shuffled reports, every report gets the largest ε₀, up to the promise's
         floor, for which a batch of the promise's number of people satisfies ε and δ. The computation
-        uses the distribution of these reports (`privot.privacy.shuffling`), accurate to 0.1 %. Two calls
-        give one fingerprint; `privot calibrate` gives each survey its own, to refuse others' reports.
+        uses the distribution of these reports (`privot.privacy.shuffling`), accurate to 0.1 %.
+        Equal arguments give equal fingerprints, until `privot calibrate` adds a campaign's random id.
 
         Arguments:
             schema: Declaration of the columns, and of the promise if `epsilon` is None.
@@ -205,13 +209,10 @@ class Randomizer(Summarized):
         return budget.shuffled_guarantee(promise, self.report_law, count, batches, self.schema.unit)
 
     def panel_guarantee(self, panel: Panel, num_reports: int | None = None) -> PanelGuarantee:
-        """Return the guarantee of a panel.
-
-        `num_reports` is the number of reports in the smallest wave, by default the promise's people.
-        """
-        most_reports, of_one = panel.most_reports(), self.batch_guarantee(num_reports)
+        """Return a panel's guarantee; see `batch_guarantee` for the reports of its smallest wave."""
+        most_reports, one_wave = panel.most_reports(), self.batch_guarantee(num_reports)
         composed = None if most_reports is None else self.batch_guarantee(num_reports, most_reports)
-        return PanelGuarantee(of_one, panel.window, panel.waves, composed)
+        return PanelGuarantee(one_wave, panel.window, panel.waves, composed)
 
     def summary(self) -> dict[str, object]:
         """Return the kind of report of each column, and the guarantee."""
@@ -476,9 +477,9 @@ class Randomizer(Summarized):
 
 def _agree(stated: object, computed: PureDP | ApproximateDP) -> bool:
     """Return whether a stated guarantee is the computed one, up to the rounding of ε."""
-    if not isinstance(stated, PureDP | ApproximateDP) or type(stated) is not type(computed):
+    if not isinstance(stated, PureDP | ApproximateDP):
         return False
-    same_but_epsilon = replace(stated, epsilon=computed.epsilon) == computed
+    same_but_epsilon = replace(stated, epsilon=computed.epsilon) == computed  # and of one type
     # Machines may round a logarithm differently.
     return same_but_epsilon and math.isclose(stated.epsilon, computed.epsilon, rel_tol=1e-9)
 
@@ -559,9 +560,9 @@ class Release(Reports):
 
     @cached_property
     def joint_answers(self) -> JointAnswers:
-        """Joint reports of all people; raises PrivotError if there are none."""
+        """Joint reports of all people; PrivotError is raised if there are none."""
         if self.randomizer.joint is None:
-            raise PrivotError("the release has no joint reports: read its columns' reports")
+            raise PrivotError("the release has no joint reports: call `reports` for each column")
         return self.randomizer.joint.read(self.table)
 
     def save(self, path: str | Path) -> None:
@@ -594,7 +595,6 @@ class Release(Reports):
             PrivotError: for an impossible or repeated report, with its row and the reason.
         """
         in_order = self.schema.shuffled_promise is not None
-        for _ in self.rows.validated(
-            lambda piece: (self.randomizer.reasons(piece), None), in_order
-        ):
+        pieces = self.rows.validated(lambda piece: (self.randomizer.reasons(piece), None), in_order)
+        for _ in pieces:  # each is validated when it is yielded
             pass

@@ -37,7 +37,7 @@ from privot.tables.image_folders import read_image_folder, write_image_folder
 BATCH_ROWS = 2**17
 METADATA_KEY = b"privot.randomizer"  # in a Parquet file of reports: JSON of the randomizer
 Piece = tuple[int, pa.Table]  # (number of its first row, rows)
-Result = TypeVar("Result")  # of a function of a batch
+Result = TypeVar("Result")  # type of the result of a function of a batch
 # Families of types. A value belongs to the first that fits, because `bool` is a subclass of `int`, and
 # `datetime` of `date`.
 _FAMILIES: tuple[Any, ...] = (
@@ -114,7 +114,7 @@ def as_table(data: Any) -> pa.Table:
         raise PrivotError(
             "the table has a column of several types, or of one unknown: give one type a column"
         ) from None
-    # By name, as `to_arrow` adds the row labels of pandas as columns.
+    # Selected by name, because `to_arrow` adds the row labels of pandas as columns.
     columns = {
         name: objects[name] if name in objects else table.column(name) for name in frame.columns
     }
@@ -210,7 +210,10 @@ def write_table(table: pa.Table, path: str | Path, schema: Schema | None = None)
 
 
 def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
-    """Write Parquet or CSV piece by piece; return the row count. An existing file survives a failure."""
+    """Write Parquet or CSV piece by piece, and return the number of rows.
+
+    An existing file survives any failure.
+    """
     with replacing_file(path) as draft:
         if table_suffix(path) != ".parquet":
             return write_csv(pieces, draft, zipped=path.suffix == ".gz")
@@ -225,7 +228,7 @@ def write_pieces(pieces: Iterable[pa.Table], path: Path) -> int:
 
 
 def write_csv(pieces: Iterable[pa.Table], target: Path | IO[bytes], *, zipped: bool = False) -> int:
-    """Write pieces of one table as CSV to a file or a stream, and return the number of rows."""
+    """Write pieces of one table as CSV to a stream or a file, perhaps `zipped`; return the row count."""
     if isinstance(target, Path):
         with gzip.open(target, "wb") if zipped else open(target, "wb") as file:
             return write_csv(pieces, cast(IO[bytes], file))
@@ -306,7 +309,7 @@ def _from_arrays(arrays: dict[str, Any], source: str, schema: Schema | None = No
 def _one_type(name: str, values: Any, source: str) -> pa.Array:
     """Return a column as an Arrow array; raise PrivotError if its values have several types.
 
-    No value may change how others are read, for the guarantee is for any change of one record.
+    The value of one record must not change how other records are read: this would change them as well.
     """
     if isinstance(values, pa.Array):
         return values
@@ -314,21 +317,21 @@ def _one_type(name: str, values: Any, source: str) -> pa.Array:
         if values.dtype == object and len(_families(values)) > 1:
             raise ValueError
         column = pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # whose text has a value
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):  # their messages show a value
         raise PrivotError(
             f"column {name!r} of {source} mixes types, or holds integers beyond 64 bits: give "
             "one type a column, and such numbers as floats"
         ) from None
-    kind = column.type  # decimals have as many places as any of them
-    has_places = pa.types.is_decimal(kind) or pa.types.is_floating(kind)
-    return column.cast(pa.float64()) if has_places else column
+    # The number of places of a decimal column depends on all values.
+    is_real = pa.types.is_decimal(column.type) or pa.types.is_floating(column.type)
+    return column.cast(pa.float64()) if is_real else column
 
 
 def _families(values: Any) -> set[Any]:
-    """Return the families of the types of all values that are not missing."""
+    """Return the families (`_FAMILIES`) of the types of all values that are not missing."""
     kinds = {type(x) for x in values if not (x is None or (isinstance(x, float) and x != x))}
     kinds = {kind for kind in kinds if kind.__name__ not in ("NAType", "NaTType")}  # of pandas
-    return {next((each for each in _FAMILIES if issubclass(kind, each)), kind) for kind in kinds}
+    return {next((f for f in _FAMILIES if issubclass(kind, f)), kind) for kind in kinds}
 
 
 def _plain_array(values: pa.ChunkedArray) -> np.ndarray:
@@ -362,11 +365,11 @@ class RecordBatches(ABC):
         return sum(file.stat().st_size for file in self.files) or None
 
     def share_read(self) -> float | None:
-        """Return the share of the source that was read so far, or None if it is not known."""
+        """Return the share of the source, from 0 to 1, that was read so far; None if it is not known."""
         return None
 
     def identity(self) -> dict[str, Any] | None:
-        """Return sizes and times of the files by name, to detect changes; None without files."""
+        """Return size and time of change of each file by name, to detect changes; None without files."""
         stats = {str(file): file.stat() for file in self.files}
         return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()} or None
 

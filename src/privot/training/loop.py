@@ -28,7 +28,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -50,15 +50,14 @@ from privot.core.errors import (
 from privot.core.processes import deferred_interruption, started_by_torchrun
 from privot.models import HISTORY_COLUMNS, NO_CHECKPOINT, Checkpoint, History
 from privot.training import Interrupted, Progress, StepLimit
-from privot.transport.ground import product_precision
 
 # Returns loss and marginal error (`privot.transport.sinkhorn`) of one step, from the run's generator.
 Objective = Callable[[torch.Generator], tuple[Tensor, float]]
 
 _WARM_UP_STEPS = 50  # steps in which the learning rate rises
 _HISTORY_ROWS = 400  # approximate number of rows of a history
-_TIMEOUT = timedelta(minutes=10)  # of a process that waits for others
-_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # entries of a cost matrix
+_TIMEOUT = timedelta(minutes=10)  # for which a process waits for others
+_MAX_ENTRIES_OF_ONE_THREAD = 2**20  # most entries of a matrix for which a step uses one thread
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def _wait_for_others() -> None:
 
 
 def local_device(name: str) -> torch.device:
-    """Return the device of a name; `"auto"` is a GPU if there is one: of several, the local rank's.
+    """Return the device of a name; `"auto"` is a GPU if there is one, the local rank's if several.
 
     Raises:
         PrivotError: if a GPU is named but none is available.
@@ -218,8 +217,9 @@ class _Total(torch.autograd.Function):
 def threads_for(num_entries: int) -> Iterator[None]:
     """Use one thread inside the block if the matrices of a step have at most 2^20 entries.
 
-    With several threads, which synchronize after every small operation, a step was not faster, and on a
-    busy machine took ten to fifty times as long. With one, results do not depend on the number of cores.
+    Several threads synchronize after every small operation: a step was not faster with them, and took
+    ten to fifty times as long on a busy machine. With one thread, results do not depend on the number of
+    cores.
     """
     keep_freed_memory()
     before = torch.get_num_threads()
@@ -229,11 +229,6 @@ def threads_for(num_entries: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def short_products() -> AbstractContextManager[None]:
-    """Return a context in which products of float32 matrices may use bfloat16."""
-    return product_precision("medium")
 
 
 @cache
@@ -250,7 +245,7 @@ def keep_freed_memory() -> None:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of a run, which determine its result together with the objective; checked for range.
+    """Settings of a run, which determine its result together with the objective.
 
     Arguments:
         steps: Number of optimizer steps.
@@ -258,6 +253,9 @@ class TrainingSettings:
         averaging: Decay per step of the moving average of the weights, in [0, 1).
         seed: Seed of batches, latents and simulated noise.
         minutes: Time limit in minutes; fewer steps are taken if `steps` would take longer.
+
+    Raises:
+        PrivotError: if a setting is out of range.
     """
 
     steps: int
@@ -303,7 +301,8 @@ def train(
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
         seek: Callback with the number of steps already taken, called before the first step.
-        group: Processes that train together; the loss is of all rows, its gradients of a process's own.
+        group: Processes that train together. Each computes the loss of all rows, and its gradients with
+            respect to the process's own rows.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.

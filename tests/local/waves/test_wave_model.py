@@ -78,7 +78,7 @@ def test_another_wave_is_added(fitted):
             lambda m: m.sample(1, time="2027-01-01"),
             "outside of the waves: give one from 2026-01-01",
         ),
-        (lambda m: m.sample(1, time=3), "not as the waves' times are: give dates"),
+        (lambda m: m.sample(1, time=3), "of another kind than the waves' times: give dates"),
         (lambda m: m.trend("height"), "'height' is not in the schema"),
         (lambda m: m.trend("color"), "'color' has no mean"),
         (lambda m: m.trend("color", "pink"), "pink"),

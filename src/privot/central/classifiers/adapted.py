@@ -28,18 +28,18 @@ from privot.central.mixtures import tensors_of
 from privot.central.moments import COUNT, PRODUCT_RADIUS, to_integers, with_constant
 from privot.central.sums import Floats, Integers, Query, Records, SumPlan
 from privot.core.errors import MOST_BATCH, MOST_COORDINATES, MOST_STEPS, PrivotError
-from privot.models import History, Learned, ModelKind, Stored
+from privot.models import Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.training.generators import MLP
 from privot.training.loop import TrainingSettings
 
-_SMALLEST_NORM = 1e-6  # by which features are divided
+_MIN_NORM = 1e-6  # features of smaller norm are divided by this
 _CHUNK = 1024  # records classified at once
-_CHANNELS = (16, 32)  # of convolutions of images, by default
+_CHANNELS = (16, 32)  # default widths of the convolutions of images
 LENGTH = 16384  # norm of the longest record, in integer steps
-# Augmentation of source images.
-_LARGEST_ANGLE, _LARGEST_SHIFT = 0.2, 0.12  # radians, half sides
-_WRINKLE = 0.2  # standard deviation of local shifts in half sides, for amount 1
+# Augmentation of source images; lengths are in half sides of an image.
+_MAX_ANGLE, _MAX_SHIFT = 0.2, 0.12  # largest rotation in radians, largest shift of an image
+_LOCAL_STDDEV = 0.2  # standard deviation of local shifts, for amount 1
 _CELLS = 4  # cells of the field of local shifts, along a side
 _WIDTH = 2.0  # weight of the neighbors' maximum or minimum per unit of amount, at most 1
 
@@ -52,10 +52,10 @@ class AdaptationSettings(NetworkSettings):
         epsilon: ε > 0 of the target records.
         unit: Owner of one target record, such as `"person"`; public.
         delta: δ of the target records, in (0, 1).
-        rounds: Number of rounds; each classifies the target by the current classifier.
+        rounds: Number of rounds, each of which classifies the target by the current classifier.
         directions: Maximum number of principal directions of the source for covariances.
-        training_steps: Optimizer steps on the source before the first round; after each round half as
-            many, on source and moved source.
+        training_steps: Optimizer steps on the source before the first round; half as many follow each
+            round, on source and moved source.
         most_noise: Maximum noise on a class's mean, relative to the distance of the source's class means
             from their center; a run with more noise is refused.
         jitter: Maximum log scale of random changes of source images; 0 for no changes.
@@ -144,7 +144,7 @@ class Classifier(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         """Return features (n, d) of records (n, *shape): rectified, of norm 1 (less if nearly 0)."""
         raw = torch.relu(self.g(x.reshape(len(x), *self.shape)))
-        return raw / raw.norm(dim=1, keepdim=True).clamp_min(_SMALLEST_NORM)
+        return raw / raw.norm(dim=1, keepdim=True).clamp_min(_MIN_NORM)
 
     def scores(self, features: Tensor) -> Tensor:
         """Return scores (n, classes) of features."""
@@ -171,7 +171,6 @@ class AdaptedClassifier(Learned):
         releases: Number of releases made.
         settings: Settings of the adaptation.
         shape: Shape of a record.
-        history: Always None, as training has several stages.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
@@ -181,7 +180,6 @@ class AdaptedClassifier(Learned):
     releases: int
     settings: AdaptationSettings
     shape: tuple[int, ...]
-    history: History | None = None
 
     @property
     def guarantee(self) -> ApproximateDP:
@@ -217,9 +215,9 @@ class AdaptedClassifier(Learned):
 def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
     """Change images (n, c, h, w) in [0, 1] at random, so that classifiers depend less on their style.
 
-    An image is rotated, scaled along both axes, sheared and shifted; then deformed by a smooth random
-    field of shifts. Last, its strokes are made wider or narrower, by mixing each pixel with the maximum
-    or minimum of its neighbors.
+    An image is rotated, scaled along both axes, sheared and shifted, and deformed by a smooth random
+    field of shifts. Then its strokes are made wider or narrower: each pixel is mixed with the maximum or
+    minimum of its neighbors.
 
     Arguments:
         x: Images, which are public.
@@ -237,7 +235,7 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
     grid = nn.functional.affine_grid(maps, list(x.shape), align_corners=False)
     shifts = torch.randn(count, 2, _CELLS, _CELLS, generator=rng)
     field = nn.functional.interpolate(shifts, sides, mode="bicubic", align_corners=True)
-    grid = grid + _WRINKLE * amount * field.permute(0, 2, 3, 1)
+    grid = grid + _LOCAL_STDDEV * amount * field.permute(0, 2, 3, 1)
     moved = nn.functional.grid_sample(x, grid, align_corners=False)
     maximum = nn.functional.max_pool2d(moved, 3, 1, 1)
     minimum = -nn.functional.max_pool2d(-moved, 3, 1, 1)
@@ -247,7 +245,7 @@ def augmented(x: Tensor, amount: float, rng: torch.Generator) -> Tensor:
 
 
 def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
-    """Draw affine maps (count, 2, 3) near the identity: rotation and shear, scaled, and a shift.
+    """Draw affine maps (count, 2, 3) near the identity: rotation, shear, scaling and a shift.
 
     Log scales are uniform in ±amount, angle and shear in ±min(amount, 0.2), shifts in ±min(amount, 0.12)
     of half a side.
@@ -256,13 +254,13 @@ def random_affine(count: int, amount: float, rng: torch.Generator) -> Tensor:
     def uniform(largest: float) -> Tensor:
         return (2 * torch.rand(count, generator=rng) - 1) * largest
 
-    angle = uniform(min(amount, _LARGEST_ANGLE))
-    shear = uniform(min(amount, _LARGEST_ANGLE))
-    wide, high = uniform(amount).exp(), uniform(amount).exp()
-    shift = min(amount, _LARGEST_SHIFT)
-    first = torch.stack([wide * angle.cos(), wide * (shear - angle.sin()), uniform(shift)], dim=1)
-    second = torch.stack([high * angle.sin(), high * angle.cos(), uniform(shift)], dim=1)
-    return torch.stack([first, second], dim=1)
+    angle = uniform(min(amount, _MAX_ANGLE))
+    shear = uniform(min(amount, _MAX_ANGLE))
+    scale_x, scale_y = uniform(amount).exp(), uniform(amount).exp()
+    shift = min(amount, _MAX_SHIFT)
+    row_x = [scale_x * angle.cos(), scale_x * (shear - angle.sin()), uniform(shift)]
+    row_y = [scale_y * angle.sin(), scale_y * angle.cos(), uniform(shift)]
+    return torch.stack([torch.stack(row, dim=1) for row in (row_x, row_y)], dim=1)
 
 
 def as_records(name: str, x: np.ndarray) -> Tensor:
@@ -276,7 +274,11 @@ def as_records(name: str, x: np.ndarray) -> Tensor:
 
 
 def convolution_widths(shape: tuple[int, ...], channels: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the widths of convolutions, (16, 32) by default for images; raise PrivotError if unfit."""
+    """Return the widths of convolutions, (16, 32) by default for images and () for other records.
+
+    Raises:
+        PrivotError: if there are `channels`, and records of `shape` are no images large enough for them.
+    """
     are_images = len(shape) in (2, 3) and min(shape[-2:]) >= 2 ** len(channels or _CHANNELS)
     if channels is None:
         return _CHANNELS if are_images else ()
@@ -293,7 +295,8 @@ class ClassSums(Query):
 
     The vector of a record x consists of x, clipped to a public norm ρ and rounded **towards zero** to
     multiples of ρ/`LENGTH`, and of a constant, whose sum counts records. If the public source has no
-    negative number, those of x are replaced by 0: then no two vectors have a negative inner product.
+    negative number, negative numbers of x are replaced by 0, so that no two vectors have a negative
+    inner product.
 
     Arguments:
         classifier: Frozen classifier that assigns the class.

@@ -7,26 +7,29 @@ r"""Linear classifiers of private records, by one noisy sum of products and roun
 - Tables: one-hot codes of each column, and codes as numbers.
 - Vectors in boxes: coordinates, and products of two coordinates for at most 40 of them.
 
-**Rounds.** Let n be the number of records, and K that of labels.
+**Rounds.** Let n be the number of records, and K the number of labels.
 
-1. The sum of $φ(x) φ(x)^\top$, divided by n, is M. With τ .4 times the spectral norm of its noise, and
-   $A = (M^+ + τI)^{-1/2}$, all later rounds use $z = A φ(x) / ‖A φ(x)‖$: directions in which records
-   differ little count as much as others, unless noise hides them.
-2. T rounds: with scores $W z$ and $r = e_y - \mathrm{softmax}(W z)$, cut to norm 1, the round releases
-   $G = \sum r z^\top ∈ R^{K×d}$. Then $V ← .9 V + .1 G/n$ and $W ← W + η V$.
+1. The first round releases the sum of $φ(x) φ(x)^\top$ with noise. Let M be this sum divided by n, $M^+$
+   its positive part, and τ the spectral norm of the noise of M times 0.4. With $A = (M^+ + τI)^{-1/2}$,
+   later rounds use $z = A φ(x) / ‖A φ(x)‖$. So directions in which records differ little count as much
+   as others, unless noise hides them.
+2. T = 40 rounds of gradient descent follow. With $r = e_y - \mathrm{softmax}(W z)$, clipped to norm 1, a
+   round releases $G = \sum r z^\top ∈ R^{K×d}$ with noise. Then $V ← 0.9 V + 0.1 G/n$ and $W ← W + η V$.
 
-The classifier's W is the mean of the last half of the iterates. The noise of a score is about
-$2 η T/(μ n)$ however T is chosen, so that $η T = c \sqrt{μ n}$ is fixed by public numbers.
+The classifier's W is the mean of the last T/2 iterates. The noise of a score $W z$ is about
+$2 η T/(μ n)$ for any T. So $η T = 110 \sqrt{μ n}$ is fixed, but η is at most 30 times the number of
+directions above the noise, the trace of $(M - ν I)^+ (M^+ + τ I)^{-1}$ with ν = τ/0.4.
 
 **Privacy review.** Adjacency is `replace_one`, or `zero_out` if chosen; n is public. Rounds are those of
 `privot.central.sums`, on one ledger and in the account of these records, so that the curator is warned
-if they were used for synthetic records as well. **Δ.** $‖φ φ^\top‖ = 1$, and two such products never
-have a negative inner product: √2 (`zero_out`: 1). $‖r z^\top‖ = ‖r‖ ‖z‖ ≤ 1$, and r, r′ may be
-opposite: 2 (`zero_out`: 1). Both factors are rounded towards zero to integers, whose norms are checked.
-**Raw data** enter the sums alone: features, labels and their number, T, η, c and the shares of μ² are
-public, every record is in every round, and nothing is stopped early. Features are in the memory of
-the curator, with 2 bytes a number. The classifier is a function of the releases, and may be published.
-The constants were chosen on 10 000 held-out *training* images of MNIST and Fashion-MNIST.
+if they were used for synthetic records as well. **Δ** of the products is √2 (`zero_out`: 1), because
+$‖φ φ^\top‖ = 1$ and two products never have a negative inner product. Δ of the gradients is 2
+(`zero_out`: 1), because $‖r z^\top‖ = ‖r‖ ‖z‖ ≤ 1$ and r, r′ may be opposite. Both factors are rounded
+towards zero to integers, whose norms are checked. **Raw data** enter the sums alone: the map, T and the
+shares of μ² are public, η depends on public numbers and the first release, every record is in every
+round, and nothing is stopped early. Features are in the memory of the curator, with 2 bytes a number.
+The classifier is a function of the releases, and may be published. The constants were chosen on 10 000
+held-out *training* images of MNIST and Fashion-MNIST.
 
 References:
     Dalal, Triggs, *Histograms of oriented gradients for human detection* (2005). Tramèr, Boneh,
@@ -40,7 +43,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +73,7 @@ from privot.central.sums import (
     open_ledger,
 )
 from privot.core.errors import PrivotError, load_object
-from privot.models import Checkpoint, History, Learned, ModelKind, Stored
+from privot.models import Checkpoint, Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.privacy.guarantees import Neighboring
 from privot.schema import Schema
@@ -84,15 +87,19 @@ _MAPS = {
 }
 LENGTH = 4096  # norm of the longest factor, in integer steps
 _SCALE = 4095  # norm to which factors are scaled, so that rounding errors do not lead beyond LENGTH
-_TINY = 1e-12
+_TINY = 1e-12  # divisors are at least this
 _SIDE, _CELL, _BINS = 32, 4, 8  # images: largest side, cells of histograms, orientations
 _CENTER = 0.8  # share of the direction of equal coordinates that is subtracted from each part
 _CONSTANT = 0.3  # the last feature, before all are divided by their norm
 _MOST_SQUARED = 40  # coordinates of vectors whose products are features
-# Rounds: share of μ² of the first one, T, c, largest η by direction above the noise, and the momentum.
-_FIRST, _ROUNDS, _PROGRESS, _MOST_STEP, _MOMENTUM = 0.1, 40, 110.0, 30.0, 0.9
-_FLOOR = 0.4  # of eigenvalues, relative to the spectral norm of their noise
-_MOST_NOISE = 12.0  # of a score
+_FIRST_SHARE = 0.1  # share of μ² of the first round
+_ROUNDS, _MOMENTUM = 40, 0.9  # T, and the factor of V
+_PROGRESS, _MAX_STEP = (
+    110.0,
+    30.0,
+)  # ηT relative to √(μn), and largest η by direction above the noise
+_FLOOR = 0.4  # τ, relative to the spectral norm of the noise
+_MAX_NOISE = 12.0  # of a score
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Features:
 
     @classmethod
     def of(cls, schema: Schema, label: str | None) -> Self:
-        """Return the map; None stands for the only column of categories.
+        """Return the map for a label; None stands for the only column of categories.
 
         Raises:
             PrivotError: for columns that have no features, or a label that is no column of categories.
@@ -131,7 +138,7 @@ class Features:
 
     @cached_property
     def records(self) -> RecordMap:
-        """Map of whole records, that of a fit by sums, so that both have one account."""
+        """Map of whole records, as in a fit by sums, so that both runs are entered in one account."""
         return self._map(self.schema)
 
     @cached_property
@@ -142,9 +149,8 @@ class Features:
         return self._map(Schema.from_dict({"unit": self.schema.unit, "columns": columns}))
 
     def _map(self, schema: Schema) -> RecordMap:
-        name = _MAPS[str(kind_of_records(self.schema))]
-        made: RecordMap = load_object(name, "a classifier")(schema)
-        return made
+        cls = load_object(_MAPS[str(kind_of_records(self.schema))], "a classifier")
+        return cast(RecordMap, cls(schema))
 
     def split(self, encoded: Records) -> tuple[NDArray[Any], Integers]:
         """Return the inputs (n, …) and labels (n,) of encoded records."""
@@ -168,7 +174,7 @@ class Features:
 
 
 def histograms(images: NDArray[Any]) -> Floats:
-    """Return features (n, d − 1) of images (n, channels, height, width) in [0, 1], before division."""
+    """Return features (n, d − 1), without the constant, of images (n, channels, h, w) in [0, 1]."""
     images = _pooled(images, -(-max(images.shape[-2:]) // _SIDE))
     half = _pooled(images, 2) if min(images.shape[-2:]) > _CELL else images
     fine, cells = (_oriented(x.mean(axis=1), c) for x, c in ((images, _CELL), (half, _CELL // 2)))
@@ -251,19 +257,19 @@ class Gradients(Query):
         total += (r.T @ z).astype(np.int64).reshape(1, -1)
 
 
-def whitening(released: NoisySums, count: int) -> tuple[NDArray[np.float32], float]:
-    """Return A (d, d) by noisy products of `count` features, and the directions above the noise."""
+def whitening_matrix(released: NoisySums, count: int) -> tuple[NDArray[np.float32], float]:
+    """Return A (d, d), and the number of directions above the noise, with n = `count`."""
     scale = count * float(_SCALE) ** 2
     width = released.sums.shape[-1]
     noise = released.stddev / scale * math.sqrt(2 * width)  # spectral norm (Wigner's semicircle)
     eigenvalues, basis = np.linalg.eigh(released.sums[0] / scale)
     floored = np.maximum(eigenvalues, 0.0) + _FLOOR * noise
-    above = float((np.maximum(eigenvalues - noise, 0.0) / floored).sum())
-    return ((basis / np.sqrt(floored)) @ basis.T).astype(np.float32), max(above, 1.0)
+    num_above = float((np.maximum(eigenvalues - noise, 0.0) / floored).sum())
+    return ((basis / np.sqrt(floored)) @ basis.T).astype(np.float32), max(num_above, 1.0)
 
 
-def descended(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> Floats:
-    """Return the mean W (K, d) of the last half of the rounds of gradients of `count` records."""
+def descend(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> Floats:
+    """Return the mean of W (K, d) = `shape` over the last rounds, with η = `step` and n = `count`."""
     weights, velocity, total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for t in range(_ROUNDS):
         released = rounds.release(Gradients(weights))
@@ -283,7 +289,6 @@ class LinearClassifier(Learned):
         whitening: A (d, d).
         weights: W (K, d).
         plan: Plan of the releases.
-        history: Always None.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("central.linear", 1, "privot.central.fit_classifier")
@@ -292,7 +297,6 @@ class LinearClassifier(Learned):
     whitening: NDArray[np.float32]
     weights: Floats
     plan: SumPlan
-    history: History | None = None
 
     @property
     def guarantee(self) -> ApproximateDP:
@@ -312,7 +316,7 @@ class LinearClassifier(Learned):
         """Return probabilities (n, K) of the label of each row; the table may lack the label.
 
         Raises:
-            PrivotError: if a column is missing, or a value not one that the schema declares.
+            PrivotError: if a column is missing, or the schema does not allow a value.
         """
         if isinstance(table, str | Path):
             table = read_table(table, self.map.schema)
@@ -325,7 +329,7 @@ class LinearClassifier(Learned):
         return np.asarray(softmax(np.concatenate(scores), axis=1))
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """Return the likeliest value of the label of each row (n,); see `predict_proba`."""
+        """Return the most probable value of the label of each row (n,); see `predict_proba`."""
         return np.asarray(self.classes[self.predict_proba(table).argmax(axis=1)])
 
     def fields(self) -> dict[str, Any]:
@@ -385,34 +389,34 @@ def fit_classifier(
     signal = budget.signal(1)
     noise = 2 * _PROGRESS / math.sqrt(max(signal, _TINY))
     effect = f"noise of {noise:.2g} on every score would hide the labels"
-    budget.require_signal(noise**2, _MOST_NOISE**2, "records", effect, "a larger delta")
-    shares = [_FIRST, *[(1 - _FIRST) / _ROUNDS] * _ROUNDS]
+    budget.require_signal(noise**2, _MAX_NOISE**2, "records", effect, "a larger delta")
+    shares = [_FIRST_SHARE, *[(1 - _FIRST_SHARE) / _ROUNDS] * _ROUNDS]
     plan = replace(budget.plan(shares), neighboring=neighboring)
     path = None if checkpoint is None else Path(checkpoint)
     with closing(open_ledger(plan, path, resume)) as ledger:
         state = Checkpoint(path, {"ledger": ledger.id, "label": features.label}, resume)
-        x, labels, digest = gathered(encoded_chunks(source, features.records), features)
+        x, labels, digest = gather(encoded_chunks(source, features.records), features)
         rounds = Rounds(SumMechanism((x, labels), ledger, digest), state)
-        matrix, above = whitening(rounds.release(Products(x.shape[1])), len(x))
+        matrix, num_above = whitening_matrix(rounds.release(Products(x.shape[1])), len(x))
         for start in range(0, len(x), CHUNK):  # the mechanism sums these features from now on
             part = x[start : start + CHUNK]
             part[:] = to_steps(_unit(part @ matrix))
-        step = min(_PROGRESS * math.sqrt(signal) / _ROUNDS, _MOST_STEP * above)
+        step = min(_PROGRESS * math.sqrt(signal) / _ROUNDS, _MAX_STEP * num_above)
         num_labels = schema.coded[features.label].alphabet.size
-        weights = descended(rounds, (num_labels, x.shape[1]), step, len(x))
+        weights = descend(rounds, (num_labels, x.shape[1]), step, len(x))
     return LinearClassifier(features, matrix, weights, plan)
 
 
-def gathered(chunks: Chunks, features: Features) -> tuple[NDArray[np.int16], Integers, str]:
+def gather(chunks: Chunks, features: Features) -> tuple[NDArray[np.int16], Integers, str]:
     """Return the features (n, d) in integer steps, the labels (n,) and the fingerprint of records."""
     parts: list[tuple[NDArray[np.int16], Integers]] = []
 
-    def remembered() -> Iterator[Records]:
+    def append_features() -> Iterator[Records]:
         for records in chunks():
             inputs, labels = features.split(records)
             parts.append((to_steps(features.features(inputs)), labels))
             yield records
 
-    digest = fingerprint_of(remembered())
+    digest = fingerprint_of(append_features())
     x, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return x, labels, digest

@@ -1,5 +1,8 @@
 r"""Fit of latent classes to releases of tables: EM, cross-validated settings, and an ensemble.
 
+The categories v of a column are its **pieces** (`marginals`): its atoms (`privot.local.releases`), or
+wider bumps of a curve, which are mapped to atoms and mass points, the **places**, after the fit.
+
 **Objective.** The reports' exact log-likelihood (`expectation`) plus the log density of a prior,
 
 $$ \sum n \ln L + α \sum_c \sum_{v,z} m_c(v) \ln p_c(v|z) + \sum_z \ln π_z . $$
@@ -19,10 +22,10 @@ the gain from modeling dependence.
 For each kind of prior (`Prior`), the number of classes is increased until two scores in a row are
 clearly below the best. Then the strength is varied for the best number, then the number for the best
 strength. The number of passes is chosen by early stopping, the same for all folds. If dependence is
-obvious, two folds are used instead of five, and later priors are tried only with numbers near the best
-so far. If the best score is less than two standard errors above 0, the reports show no dependence, and
-one class is used. All settings whose scores are within three standard errors of the best (of the paired
-difference over reports) are retained, since their order is not known.
+obvious, two folds are used instead of five, and later priors are tried only with numbers of classes near
+the best so far. If the best score is less than two standard errors above 0, the reports show no
+dependence, and one class is used. All settings whose scores are within three standard errors of the
+best (of the paired difference over reports) are retained, since their order is not known.
 
 **Relevance** (`relevance`). A single strength is too small for columns that are independent of the
 others, whose tables fit noise, and too large for columns that determine the class. So the strength of
@@ -31,8 +34,8 @@ towards its marginal,
 
 $$ (1 − s)\, p_c(v|z) + s\, m_c(v) , $$
 
-and s is averaged over a grid with the likelihood of held-out reports as weights; the most likely s would
-be unstable for little information. A prior of α people among $n_c$ in a class shrinks by
+and s is averaged over a grid with the likelihood of held-out reports as weights, because the most likely
+s is unstable if there is little information. A prior of α people among $n_c$ in a class shrinks by
 $s = α / (α + n_c)$, so the strength is $n_c\, s/(1−s)$, clipped to between one and a thousand people.
 
 **Ensemble** (`fit_ensemble`). Every retained setting is fitted to all reports from several starts,
@@ -74,15 +77,15 @@ from privot.local.model import LocalModel
 from privot.local.releases import Releases
 from privot.training import FitMonitor, Progress
 
-_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 30  # settings of the fits that relevance is estimated by
+_RELEVANCE_CLASSES, _RELEVANCE_PASSES = 8, 30  # of the fits by which relevance is estimated
 _RELEVANCE_FOLDS, _RELEVANCE_PARTS = 3, 10  # each fold holds out one in ten people
 _MAX_STRENGTH = 1000.0  # largest strength of the prior for one column, in people
 _SHRINKAGES = np.array([0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])  # grid of s
 _MAX_FOLDS, _HELD_OUT_PARTS = 5, 10  # each fold holds out one in ten people
 _SIGNIFICANT = 2.0  # standard errors by which the best score must exceed 0
 _MIN_NATS = 2.0  # nats by which the held-out reports' total gain must exceed 0
-_FEW_FOLDS, _OBVIOUS = 2, 15.0  # two folds are used if a first score exceeds 15 standard errors
-_SCOUT_CLASSES = 4  # number of classes of that first score
+# Two folds are used if the score of four classes exceeds 15 standard errors.
+_FEW_FOLDS, _SCOUT_CLASSES, _OBVIOUS = 2, 4, 15.0
 _MIN_HELD_OUT = 20_000  # number of held-out people for which one fold suffices
 _FIRST_START = 100  # added to the starts of final fits, so that their seeds differ from the folds'
 
@@ -408,9 +411,9 @@ class _Search:
         return best
 
 
-def _neighbors(numbers: list[int], place: int) -> list[int]:
-    """Return the number at a place of a list, and those before and after it."""
-    return numbers[max(place - 1, 0) : place + 2]
+def _neighbors(numbers: list[int], index: int) -> list[int]:
+    """Return the number at an index of a list, and those before and after it."""
+    return numbers[max(index - 1, 0) : index + 2]
 
 
 def _best(scores: list[_Score]) -> _Score:

@@ -164,7 +164,8 @@ def _joint_groups(counts: Counts, joint: JointReport, first: int) -> list[Report
     """Return a group with one factor for each sheet (set of queries)."""
     groups = []
     for (sheet,), (sets, people) in sorted(counts.groups.items()):
-        shape, queries = joint.design.shape(sheet), joint.design.numbers(sheet, first)
+        shape = joint.design.shape(sheet)
+        queries = tuple(first + number for number in joint.design.numbers(sheet))
         form = joint.mechanism(int(np.prod(shape))).supports
         factor = Factor(queries, shape, form.shares(sets), form.ratio)
         rows = np.arange(len(sets), dtype=np.int32)[:, None]

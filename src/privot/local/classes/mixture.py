@@ -83,7 +83,7 @@ class LatentClasses:
                 )
 
     def coarsened(self, codes: Sequence[NDArray[np.int64]]) -> LatentClasses:
-        """Return the distribution of codes, given the code of every category: (K,) per column."""
+        """Return the distribution of codes, given the code of every category, (K,) for each column."""
         tables = []
         for table, column_codes in zip(self.probabilities, codes, strict=True):
             sums = np.zeros((int(column_codes.max()) + 1, table.shape[1]))
@@ -92,7 +92,7 @@ class LatentClasses:
         return LatentClasses(self.weights, tuple(tables))
 
     def refined(self, laws: Sequence[Array]) -> LatentClasses:
-        """Return the distribution of finer values, given P(value | category), (values, K) per column."""
+        """Return the distribution of values, given P(value | category), (values, K) for each column."""
         tables = zip(laws, self.probabilities, strict=True)
         return LatentClasses(self.weights, tuple(law @ table for law, table in tables))
 
@@ -149,10 +149,10 @@ class LatentClasses:
         if not weights.sum() > 0:
             raise PrivotError(f"where is {dict(where or {})!r}, which has probability 0: relax it")
         classes = rng.choice(weights.size, size=num_rows, p=weights / weights.sum())
-        out = np.empty((num_rows, len(probabilities)), np.int64)
+        rows = np.empty((num_rows, len(probabilities)), np.int64)
         for column, table in enumerate(probabilities):
-            out[:, column] = draw_categories(table, classes, rng)
-        return classes, out
+            rows[:, column] = draw_categories(table, classes, rng)
+        return classes, rows
 
     def log_likelihood(self, groups: Iterable[ReportGroup]) -> Array:
         """Compute the log-likelihood (reports,) of every report, up to $\\ln c(y)$ (see `counts`).
@@ -226,14 +226,12 @@ class LatentClassSampler(Sampler):
         return self.atoms.coarsened([places.codes for places in self.places])
 
     def heaviest_interval(self, index: int) -> tuple[int, float]:
-        """Return (place, share) of a column's interval of several values with most people.
+        """Return the place and the share of a column's most probable interval of several values.
 
-        The share is 0 if there is none.
+        The share is 0 if there is no such interval.
         """
-        cells, shares = (
-            self.places[index].cells,
-            self.atoms.probabilities[index] @ self.atoms.weights,
-        )
+        cells = self.places[index].cells
+        shares = self.atoms.probabilities[index] @ self.atoms.weights
         shares = shares * (0.0 if cells is None else cells.high - cells.low > float(cells.integer))
         return int(shares.argmax()), float(shares.max())
 
@@ -297,7 +295,7 @@ class LatentClassSampler(Sampler):
     def stored(
         cls, schema: Schema, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     ) -> LatentClassSampler:
-        """Restore the sampler of a schema's records, as `build` does for a randomizer's."""
+        """Restore the sampler of a schema's records, whether a randomizer is known or not."""
         arrays = dict(arrays)
         places = []
         for index, integer in enumerate(fields["integer"]):

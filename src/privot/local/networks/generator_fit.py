@@ -81,6 +81,7 @@ from privot.training import attach_model, loop
 from privot.training.generators import DCGAN, MLP, Conditional, make_network, torch_generator
 from privot.training.loop import ALONE, Group, TrainingSettings, train
 from privot.transport import SinkhornSolver
+from privot.transport.ground import product_precision
 
 _LATENTS_PER_RECORD = 16  # in the pool from which records are drawn under a condition
 _MAX_PLAIN_FEATURES = 5  # most features for which `plain` is the default loss
@@ -412,7 +413,7 @@ def fit_generator(release: Release, settings: FitSettings, run: Run) -> LocalMod
         return LocalModel.of(Releases.of(release), sampler, made_with | history.totals(), history)
 
     # A batch's cost matrix has size² entries; images tolerate products in bfloat16.
-    products = loop.short_products() if images else nullcontext()
+    products = product_precision("medium") if images else nullcontext()
     with loop.threads_for(size**2), products, attach_model(learned):
         history = train(
             generator,

@@ -1,8 +1,8 @@
 r"""Model of a population that drifts over time, learned from waves of reports.
 
 It stores a model of all waves together (a `LocalModel`) and statistics of each wave: for a table, slopes
-and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So a wave is
-added in seconds, and improves the estimates for earlier waves.
+and precisions of its columns (`table_drift`); for points, counts of reports (`grid_drift`). So a wave
+can be added in seconds, and improves the estimates for earlier waves.
 
 **Trends.** Shares and means are ratios of weighted sums of a column's shares θ. To first order a ratio
 is linear in θ = θ̄ + B u (`paths`), with a gradient a. The coordinates u have independent Gaussian
@@ -15,8 +15,8 @@ the drift, but not about the distribution within a bump.
 
 **Privacy review.** Post-processing of public releases, their sizes and times. `guarantee` is that of
 all waves together, because the model of any time is learned from all. Adjacency (`privot.waves.panel`):
-one person's whole sequence of values. Every wave of shuffled reports must be a batch that is opened
-once, which no file shows.
+one person's whole sequence of values. Every wave of shuffled reports must be a batch that is opened only
+once, which cannot be detected from files.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from privot.local.settings import FitSettings
 from privot.local.waves.grid_drift import GridDrift
 from privot.local.waves.paths import Paths, ShareRatio
 from privot.local.waves.table_drift import TableDrift
-from privot.models import History, Model, ModelKind, Stored
+from privot.models import Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import sum_counts
@@ -59,7 +59,7 @@ _BASE_PREFIX = "base."  # prefix of the names of the base's arrays
 
 
 def read_time(time: Time) -> tuple[float, bool]:
-    """Convert a time to a number, and return whether it is a date, whose number is days since 1970.
+    """Return a time as a number, and whether it is a date, whose number is the days since 1970.
 
     Raises:
         PrivotError: for anything but a finite number, a date, or the text of either.
@@ -83,7 +83,7 @@ def read_time(time: Time) -> tuple[float, bool]:
 
 
 def read_times(times: Sequence[Time], count: int) -> tuple[Array, bool]:
-    """Convert the times of `count` waves to numbers (count,), and return whether they are dates.
+    """Return the times of `count` waves as numbers (count,), and whether they are dates.
 
     Raises:
         PrivotError: for another number of times, a mixture of numbers and dates, or times that do not
@@ -120,7 +120,7 @@ class Trend:
     estimate: Array  # estimate at each time (T,)
     low: Array  # lower end of the band (T,)
     high: Array  # upper end of the band (T,)
-    level: float  # level of the band, pointwise
+    level: float  # probability of the band at each time
 
     def within(self, low: float, high: float) -> Self:
         """Clip the band to a range."""
@@ -140,7 +140,7 @@ class ChangePoint:
 
 
 def trend_of(name: str, ratio: ShareRatio, times: tuple[str, ...], level: float) -> Trend:
-    """Estimate a ratio at every wave, with a band of a level in (0, 1)."""
+    """Estimate a ratio at every wave, with a band of probability `level` in (0, 1)."""
     series, numerator, denominator = ratio
     shares = np.array([series.coordinates.at(path) for path in series.paths.mean])
     total = (shares * denominator).sum(axis=1)
@@ -181,12 +181,11 @@ class WaveModel(Model):
 
     Arguments:
         base: Model of all waves together.
-        drift: Change of that model over time.
+        drift: Change of the base over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
-        hashes: SHA-256 of the sampled ids of each wave's reports, by which `add` refuses a wave again.
+        hashes: SHA-256 of a sample of each wave's report ids, by which `add` recognizes an earlier wave.
         panel: Panel in whose slots people reported, if there is one.
-        history: Always None, since the model is not trained by steps.
     """
 
     kind: ClassVar[ModelKind] = ModelKind("local.waves", 5, "privot fit --waves")
@@ -197,7 +196,6 @@ class WaveModel(Model):
     people: tuple[int, ...]
     hashes: tuple[str, ...]
     panel: Panel | None = None
-    history: History | None = None
 
     @property
     def schema(self) -> Schema:
@@ -215,7 +213,7 @@ class WaveModel(Model):
 
     @property
     def wave_guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Weakest guarantee of one wave; a person who reports in several waves spends it in each."""
+        """Weakest guarantee of one wave; it is spent anew in each wave in which a person reports."""
         return self.base.guarantee
 
     @property
@@ -249,13 +247,13 @@ class WaveModel(Model):
         return replace(self._of_all_waves, sampler=self.drift.at(self._number_of(time)))
 
     def _number_of(self, time: Time | None) -> float:
-        """Convert a time within the waves to a number; None is the last wave's time."""
+        """Return a time within the waves as a number; None is the last wave's time."""
         if time is None:
             return float(self.drift.times[-1])
         number, dated = read_time(time)
         if dated != self.dated:
             kind = "dates, as 2026-01-31" if self.dated else "numbers"
-            raise PrivotError(f"time {time} is not as the waves' times are: give {kind}")
+            raise PrivotError(f"time {time} is of another kind than the waves' times: give {kind}")
         if not self.drift.times[0] <= number <= self.drift.times[-1]:
             raise PrivotError(
                 f"time {time} is outside of the waves: give one from {self.times[0]} to {self.times[-1]}"
@@ -372,9 +370,9 @@ class WaveModel(Model):
 def most_reports(
     times: Sequence[float] | Array, dated: bool, panel: Panel | None, since_start: bool = False
 ) -> int:
-    """Return the maximum number of these waves in which a person in a slot of the panel reports.
+    """Return the maximum number of waves at `times` in which a person in a slot of the panel reports.
 
-    If `since_start`, all waves of the panel up to the last of these are counted.
+    If `since_start`, all waves of the panel up to the last of `times` are counted.
 
     Raises:
         PrivotError: if times are not the days, or the numbers, of different waves of the panel.
@@ -399,7 +397,7 @@ def _wave_numbers(times: Sequence[float] | Array, dated: bool, panel: Panel) -> 
 
 
 def _stating_smallest(base: LocalModel, waves: Iterable[tuple[Randomizer, int]]) -> LocalModel:
-    """Return the base with every randomizer once, and the guarantee of its smallest wave."""
+    """Return the base with every randomizer once, each with the guarantee of its smallest wave."""
     smallest: dict[str, tuple[Randomizer, int]] = {}
     for made_by, people in waves:
         _, least = smallest.get(made_by.fingerprint, (made_by, people))
@@ -458,7 +456,7 @@ def fit_waves(
         settings: Settings of the fit of all waves together.
         panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
             then the days on which its waves begin, or their numbers.
-        progress: Progress callback of the fit of all waves.
+        progress: Callback of the fit of all waves.
         **keywords: Fields of the settings: `seed=3`.
 
     Raises:

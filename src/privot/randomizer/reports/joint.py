@@ -1,17 +1,16 @@
-"""Joint reports of several columns of a table, as one cell of their product alphabet, with the whole ε.
+"""Joint reports: several columns of a table, reported together as one cell of their product alphabet.
 
 A person's device draws at random which columns it reports, and the coding of each. The values of these
 columns are one of the K cells of the product of their alphabets, which is reported by **subset
-selection**: a set of about $K/(1+e^ε)$ cells that contains the true cell with the odds that ε allows.
-If ε were split over k columns, the error would be two to three times larger.
+selection**: a random set of about $K/(1+e^ε)$ cells, where a set with the true cell is $e^ε$ times as
+likely as one without. If ε were split over k columns, the error would be two to three times larger.
 
 **Design.** A **coding** of a column is an alphabet over its values, and a **question** is a column in
 one of its codings. A **form** is a tuple of columns, of any length, that are reported together; forms
 are drawn in proportion to positive integer **weights**. If columns have several codings, a **view** v is
-drawn uniformly from 0 … V−1, and every column is reported in its coding v modulo the number of its
-codings. V is the least common multiple of these numbers, so all codings of a column are equally
-frequent. A form in a view is a **sheet**, of number form · V + view; its cells are the product of its
-questions' alphabets in C order.
+drawn uniformly from 0 … V−1, and a column with c codings is reported in coding v mod c. V is the least
+common multiple of all c, so the codings of a column are equally frequent. A form in a view is a
+**sheet**, of number form · V + view; its cells are the product of its questions' alphabets in C order.
 
 Reports of k columns identify k-way marginals; a larger k spreads the same ε over more cells.
 `privot.randomizer.information` chooses the forms.
@@ -78,17 +77,13 @@ def largest_fitting(sizes: Collection[int]) -> int:
 class _SheetLayout(NamedTuple):
     """Questions and cells of s sheets of up to k columns.
 
-    The number of a cell is the sum of the strides times the codes of the questions.
-
-    Arguments:
-        questions: Numbers of the questions (k, s); 0 if a form has fewer columns.
-        strides: Products of the sizes of all later questions (k, s); 0 if a form has fewer columns.
-        num_cells: Number of cells (s,), at most `MOST_CELLS` + 1.
+    The number of a cell is the sum of the strides times the codes of the questions. If a form has fewer
+    than k columns, its last questions and strides are 0.
     """
 
-    questions: Codes
-    strides: Codes
-    num_cells: Codes
+    questions: Codes  # numbers of the questions (k, s)
+    strides: Codes  # products of the sizes of all later questions (k, s)
+    num_cells: Codes  # number of cells (s,), at most `MOST_CELLS` + 1
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,10 @@ class FormDesign:
         codings: For each column, in the schema's order, the number of codes of each of its codings.
         forms: Sets of columns that are reported together, as increasing column indices.
         weights: Positive integers in proportion to which forms are drawn.
+
+    Raises:
+        PrivotError: if a coding has fewer than two codes, a column is in no form, a weight is not
+            positive, or there are too many forms, sheets or cells.
 
     Examples:
         >>> design = FormDesign({"sex": (2,), "age": (10, 12)}, ((0,), (0, 1)), (1, 3))
@@ -180,7 +179,7 @@ class FormDesign:
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
-        """Fewest and most columns of a form."""
+        """Numbers of columns of the shortest and of the longest form."""
         lengths = [len(form) for form in self.forms]
         return min(lengths), max(lengths)
 
@@ -205,9 +204,9 @@ class FormDesign:
         form, view = divmod(sheet, self.views)
         return tuple((column, view % int(self._num_codings[column])) for column in self.forms[form])
 
-    def numbers(self, sheet: int, first: int = 0) -> tuple[int, ...]:
-        """Return the numbers of a sheet's questions among all codings of all columns, from `first`."""
-        starts = self._first_question + first
+    def numbers(self, sheet: int) -> tuple[int, ...]:
+        """Return the numbers of a sheet's questions, counted over all codings of all columns."""
+        starts = self._first_question
         return tuple(int(starts[column]) + coding for column, coding in self.questions(sheet))
 
     def shape(self, sheet: int) -> tuple[int, ...]:
@@ -260,10 +259,14 @@ class FormDesign:
 
     @cached_property
     def _form_of_integer(self) -> Codes:
+        """Form that is selected by each integer below the sum of the weights."""
         return np.repeat(np.arange(len(self.weights)), self.weights)
 
     def sheet_intervals(self, sheets: NDArray[Any]) -> tuple[Array, Array]:
-        """Return the ends (n,) of disjoint intervals in (0, 1), as long as the sheets' probabilities."""
+        """Return the ends (n,) of each sheet's interval in (0, 1).
+
+        The intervals are disjoint, and as long as the sheets are probable.
+        """
         weights = np.repeat(np.array(self.weights, np.int64), self.views)
         ends = np.cumsum(weights)
         return (ends - weights)[sheets] / ends[-1], ends[sheets] / ends[-1]
@@ -288,7 +291,7 @@ def _require_codings(codings: Mapping[str, Sequence[int]]) -> None:
 def _require_forms(columns: Sequence[str], forms: Sequence[Sequence[int]]) -> None:
     if not 1 <= len(forms) <= MOST_FORMS or len(set(forms)) < len(forms):
         raise PrivotError(
-            f"{len(forms)} forms are none, too many, or repeated: give 1 to {MOST_FORMS} different ones"
+            f"there are {len(forms)} forms, or repeated ones: give 1 to {MOST_FORMS} different ones"
         )
     for form in forms:
         indices = all(type(column) is int and 0 <= column < len(columns) for column in form)
@@ -308,24 +311,22 @@ def _require_weights(forms: Sequence[Any], weights: Sequence[int]) -> None:
     are_positive = all(type(weight) is int and weight > 0 for weight in weights)
     if len(weights) != len(forms) or not are_positive or sum(weights) > _MAX_TOTAL_WEIGHT:
         raise PrivotError(
-            f"{len(weights)} weights are not of {len(forms)} forms, or no positive integers of sum up "
-            f"to {_MAX_TOTAL_WEIGHT}: give one for each form"
+            f"weights do not fit {len(forms)} forms: give each a positive integer, with a sum of at "
+            f"most {_MAX_TOTAL_WEIGHT}"
         )
 
 
 @dataclass(frozen=True)
 class JointAnswers:
-    """Sheets and sets of cells of n reports.
+    """Sheets and sets of cells of n reports."""
 
-    Arguments:
-        sheets: Number of each report's sheet (n,).
-        offsets: Start of each report's cells, and the end (n+1,).
-        cells: Cells of all reports, one report after the other.
-    """
+    sheets: Sheets  # number of each report's sheet (n,)
+    offsets: Codes  # start of each report's cells, and the end (n + 1,)
+    cells: Cells  # cells of all reports, one report after the other
 
-    sheets: Sheets
-    offsets: Codes
-    cells: Cells
+    def sets(self, rows: Codes, width: int) -> Cells:
+        """Return the sets of cells (r, `width`) of reports `rows` (r,), which all have `width` cells."""
+        return self.cells[self.offsets[rows][:, None] + np.arange(width)]
 
     def to_table(self) -> dict[str, pa.Array]:
         """Return the reports as two columns of a release.
@@ -439,10 +440,9 @@ class JointReport:
 
     def _by_size(self, answers: JointAnswers) -> Iterator[tuple[Codes, SubsetSelection, Cells]]:
         """Yield the rows, the mechanism and the sets (n, w) of reports with the same number of cells."""
-        for size, rows in grouped(self.design.num_cells[answers.sheets]):
-            mechanism = self.mechanism(size)
-            places = answers.offsets[rows][:, None] + np.arange(mechanism.subset_size)
-            yield rows, mechanism, answers.cells[places]
+        for num_cells, rows in grouped(self.design.num_cells[answers.sheets]):
+            mechanism = self.mechanism(num_cells)
+            yield rows, mechanism, answers.sets(rows, mechanism.subset_size)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -496,12 +496,10 @@ class JointReport:
         return JointAnswers(drawn.to_numpy(), offsets - offsets[0], lists.flatten().to_numpy())
 
     def sets_by_sheet(self, table: pa.Table) -> dict[tuple[int, ...], Cells]:
-        """Return the sets (n, w) of cells on each sheet, by its number alone, as `read` reads them."""
-        answers, sets = self.read(table), dict[tuple[int, ...], Cells]()
-        for sheet, rows in grouped(answers.sheets):
-            places = answers.offsets[rows][:, None] + np.arange(self.widths[sheet])
-            sets[sheet,] = answers.cells[places]
-        return sets
+        """Return the sets (n, w) of cells on each sheet, by the tuple of its number."""
+        answers = self.read(table)
+        sheets = grouped(answers.sheets)
+        return {(sheet,): answers.sets(rows, self.widths[sheet]) for sheet, rows in sheets}
 
 
 _mechanism = lru_cache(maxsize=4096)(SubsetSelection)

@@ -1,14 +1,14 @@
 r"""Identifiers: columns that are never reported or fitted, but generated for samples.
 
 A value that is different for everybody cannot be learned privately; a generated one serves programs that
-need the column. Its **pattern** is public, a simple regular expression: literal characters, `\d` and
-classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
+need the column. The **pattern** of the values is public. It is a simple regular expression: literal
+characters, `\d` and classes such as `[A-Z0-9]`, each optionally followed by a count, `{6}`.
 
-**Distinct identifiers.** A *place* is one position of an identifier. The characters of the places are
-digits of a number in mixed bases, so that a string of places is one of the numbers 0 … N − 1. As many
-last places as have N ≤ $2^{62}$ strings get the numbers 0, 1, 2, … under a keyed permutation: a Feistel
-network of four rounds, repeated until the result is below N. The other places are drawn independently.
-So no two identifiers of a sample are equal.
+**Distinct identifiers.** A *place* is one position of an identifier. The characters of several places
+are the digits of a number from 0 to N − 1 in mixed bases. As many last places as have N ≤ $2^{62}$
+strings get the images of 0, 1, 2, … under a keyed permutation: a Feistel network of four rounds, which
+is repeated until the result is below N. So no two identifiers of a sample are equal. The other places
+are drawn independently.
 
 **Privacy review.** Adjacency: any two records. A table on a device may have the column: it is dropped
 when records are read, and no report, error or count depends on it. Generated identifiers are a function
@@ -50,7 +50,7 @@ class IdentifierGenerator:
     """
 
     def __init__(self, places: tuple[str, ...], rng: np.random.Generator) -> None:
-        split = len(places)  # places from here on have at most _MAX_PERMUTED combinations
+        split = len(places)  # the places from index `split` on have at most _MAX_PERMUTED strings
         while split and math.prod(map(len, places[split - 1 :])) <= _MAX_PERMUTED:
             split -= 1
         self._drawn, self._permuted, self._rng = places[:split], places[split:], rng
@@ -72,7 +72,7 @@ class IdentifierGenerator:
 
 
 class IdentifierColumn(Column):
-    r"""Column of a name or number that is generated for every sampled record, and never reported.
+    r"""Column of identifiers, which are generated for every sampled record and never reported.
 
     Arguments:
         pattern: Characters, `\d`, or classes `[A-Z]`, each optionally with a count `{6}`.
@@ -98,17 +98,18 @@ class IdentifierColumn(Column):
         Raises:
             PrivotError: for a pattern with other constructs of regular expressions, or over 100 places.
         """
-        at, places = 0, []
-        while at < len(self.pattern):
-            part = _PART.match(self.pattern, at)
+        start, places = 0, []
+        while start < len(self.pattern):
+            part = _PART.match(self.pattern, start)
             allowed = part and _characters(part)
             if not part or not allowed or "\0" in allowed:
+                unread = self.pattern[start:][:12]
                 raise PrivotError(
-                    f"pattern {self.pattern!r} cannot be read from {self.pattern[at:][:12]!r} on: write "
-                    r"characters, \d or classes such as [A-Z0-9], each perhaps with a count such as {6}"
+                    f"pattern {self.pattern!r} cannot be read from {unread!r} on: write characters, "
+                    r"\d or classes such as [A-Z0-9], each perhaps with a count such as {6}"
                 )
             places += [allowed] * int(part[4] or 1)
-            at = part.end()
+            start = part.end()
         if not 1 <= len(places) <= _MAX_PLACES:
             raise PrivotError(
                 f"pattern {self.pattern!r} has {len(places)} places: give 1 to {_MAX_PLACES}"
@@ -134,7 +135,7 @@ class IdentifierColumn(Column):
         return IdentifierGenerator(self.places, rng)
 
     def read(self, name: str, table: pa.Table) -> tuple[NDArray[Any], list[Problem]]:
-        """Return no values: identifiers are never read."""
+        """Return no values and no problems, because identifiers are never read."""
         return np.zeros(0), []
 
     @model_validator(mode="after")
