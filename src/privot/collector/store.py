@@ -18,9 +18,10 @@ payload with the same digest.
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,24 +36,13 @@ Records = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 Statuses = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
+Result = TypeVar("Result")  # of a function of a row
 # Positions of fields in a record (`privot.wire.report`): version (1 byte), fingerprint, id, time (4),
 # number of extensions (1), length of the payload (4), payload, CRC-32.
 ID_AT = 1 + FINGERPRINT_BYTES
 TIME_AT = ID_AT + ID_BYTES
 PAYLOAD_AT = TIME_AT + 4 + 1 + 4
 CRC_BYTES = 4
-
-
-def _crc_table() -> NDArray[np.uint32]:
-    """Return the CRC-32 of each byte (256,), by zlib's reflected polynomial."""
-    table: NDArray[np.uint32] = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        odd = np.where(table & 1, np.uint32(0xEDB88320), np.uint32(0))
-        table = ((table >> 1) ^ odd).astype(np.uint32)
-    return table
-
-
-_CRC_TABLE = _crc_table()
 
 
 @dataclass(frozen=True)
@@ -81,8 +71,7 @@ class RecordFormat:
         """Return the wave (n,) of each record: −1 outside of all waves, and 0 without a panel."""
         if self.panel is None:
             return np.zeros(len(records), np.int64)
-        hours = np.ascontiguousarray(records[:, TIME_AT : TIME_AT + 4]).view(">u4")[:, 0]
-        return waves_of_hours(self.panel, hours)
+        return waves_of_hours(self.panel, _integers(records[:, TIME_AT : TIME_AT + 4], ">u4")[:, 0])
 
     def validate(self, records: Records) -> tuple[Mask, Words]:
         """Return a mask (n,) of valid records, and the entries (n, 3) by which they are compared.
@@ -92,56 +81,31 @@ class RecordFormat:
         record without time and checksum, with the wave if there is a panel. Stores keep entries for
         ever, so the computation must not change. A digest is neither 0 nor 2⁶⁴ − 1.
         """
-        valid = np.empty(len(records), np.bool_)
-        entries = np.empty((len(records), 3), np.uint64)
-        # Records of a batch are not contiguous, and `_verify` is compiled for contiguous rows.
-        records = np.ascontiguousarray(records)
-        _verify(records, np.frombuffer(self.example, np.uint8), _CRC_TABLE, valid, entries)
+        same = records[:, :PAYLOAD_AT] == np.frombuffer(self.example, np.uint8)[:PAYLOAD_AT]
+        same[:, ID_AT : TIME_AT + 4] = True  # ids and times may differ
+        checksums = _of_rows(zlib.crc32, records[:, :-CRC_BYTES])
+        stated = _integers(records[:, -CRC_BYTES:], ">u4")[:, 0]
+        valid = same.all(axis=1) & (stated == np.array(checksums, np.uint32))
         parts = [records[:, :TIME_AT], records[:, TIME_AT + 4 : -CRC_BYTES]]
         if self.panel is not None:
             parts.append(self.waves_of(records).astype(">i8").view(np.uint8).reshape(-1, 8))
-        contents = np.concatenate(parts, axis=1)
-        data, width, sha256 = contents.tobytes(), contents.shape[1], hashlib.sha256
-        digests = [sha256(data[at : at + width]).digest() for at in range(0, len(data), width)]
+        digests = _of_rows(lambda row: hashlib.sha256(row).digest(), np.concatenate(parts, axis=1))
         first_words = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)[:, 0].astype(np.uint64)
         # 0 marks a free place, and all ones a tombstone.
-        entries[:, 2] = np.clip(first_words, np.uint64(1), TOMBSTONE - np.uint64(1))
+        marks = np.clip(first_words, np.uint64(1), TOMBSTONE - np.uint64(1))
+        entries = np.column_stack([_integers(records[:, ID_AT:TIME_AT], ">u8"), marks])
         return valid, entries
 
 
-@compiled
-def _verify(
-    records: Records,
-    example: NDArray[np.uint8],
-    table: NDArray[np.uint32],
-    valid: Mask,
-    entries: Words,
-) -> None:
-    """Write to `valid` (n,) whether each record has the right checksum and the example's head.
+def _of_rows(function: Callable[[bytes], Result], columns: Records) -> list[Result]:
+    """Return the results of a function of the bytes of each row."""
+    data, width = columns.tobytes(), columns.shape[1]
+    return [function(data[at : at + width]) for at in range(0, len(data), width)]
 
-    The record's id is written to the first two words of its row of `entries` (n, 3). `table` is that of
-    `_crc_table`.
-    """
-    end = records.shape[1] - CRC_BYTES
-    for row in range(records.shape[0]):
-        record = records[row]
-        crc = np.uint32(0xFFFFFFFF)
-        for at in range(end):
-            byte = record[at]
-            crc = table[(crc ^ byte) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-        crc ^= np.uint32(0xFFFFFFFF)
-        stated = np.uint32(0)
-        for at in range(end, end + CRC_BYTES):
-            stated = (stated << np.uint32(8)) | np.uint32(record[at])
-        valid[row] = crc == stated
-        for at in range(PAYLOAD_AT):
-            if record[at] != example[at] and not ID_AT <= at < TIME_AT + 4:
-                valid[row] = False
-        for word in range(2):
-            value = np.uint64(0)
-            for at in range(ID_AT + 8 * word, ID_AT + 8 * word + 8):
-                value = (value << np.uint64(8)) | np.uint64(record[at])
-            entries[row, word] = value
+
+def _integers(columns: Records, kind: str) -> NDArray[Any]:
+    """Return the integers (n, k) of a type that the rows contain, one after another."""
+    return np.ascontiguousarray(columns).view(kind)
 
 
 NEW, DUPLICATE, DELETED, INVALID = 0, 1, 2, 255  # statuses of records
