@@ -101,16 +101,14 @@ def measure_places(
             yield common | {"method": method, "epsilon": epsilon} | found
 
 
-def draw_numbers(law: str, rng: np.random.Generator) -> Array:
+def draw_numbers(law: str, rng: np.random.Generator, size: int = _NUMBERS) -> Array:
     """People's numbers, of a law by name."""
     if law == "beta":
-        return rng.beta(5, 2, _NUMBERS)
+        return rng.beta(5, 2, size)
     if law == "two peaks":
-        near = rng.random(_NUMBERS) < 0.3
-        return np.where(near, rng.normal(0.2, 0.03, _NUMBERS), rng.normal(0.7, 0.1, _NUMBERS)).clip(
-            0, 1
-        )
-    return np.minimum(rng.exponential(0.15, _NUMBERS), 1.0)
+        near = rng.random(size) < 0.3
+        return np.where(near, rng.normal(0.2, 0.03, size), rng.normal(0.7, 0.1, size)).clip(0, 1)
+    return np.minimum(rng.exponential(0.15, size), 1.0)
 
 
 def measure_numbers(seed: int, epsilons: list[float]) -> Iterator[dict[str, Any]]:

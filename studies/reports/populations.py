@@ -108,10 +108,15 @@ def error(weights: Array, people: Array) -> float:
     density = GridDensity(weights.reshape((size,) * dimension))
     drawn = density.sample(_DRAWN, np.random.default_rng(1))
     if dimension > 1:
-        return sample_distance(_walk(drawn), _walk(people), _POINTS, repeats=1)
+        return walk_distance(drawn, people)
     levels = (np.arange(_DRAWN) + 0.5) / _DRAWN
     first, second = (np.quantile(points[:, 0], levels) for points in (drawn, people))
     return float(np.abs(first - second).mean())
+
+
+def walk_distance(first: Array, second: Array) -> float:
+    """W₂ between points (n, d) and (m, d) in [−1, 1]^d: as many of each, evenly spaced along a walk."""
+    return sample_distance(_walk(first), _walk(second), _POINTS, repeats=1)
 
 
 def _walk(points: Array) -> Array:
