@@ -108,6 +108,8 @@ DRAWS = {
     "mixture, augmented": "moved in public",
     "mixture, calibrated": "calibrated",
     "mixture, calibrated, augmented": "calibrated, moved in public",
+    "mixture, calibrated, borders": "calibrated, borders",
+    "mixture, calibrated, borders, augmented": "calibrated, borders, moved in public",
 }
 JUDGES = {"logistic_regression": "logistic regression", "mlp": "MLP", "cnn": "CNN"}
 
