@@ -1,0 +1,349 @@
+r"""Floors: lower bounds of the error of every estimator that sees n reports of a mechanism.
+
+The law of the records is one of a family: **cell** j has the mass $m_j$, of which the share
+$(1 ± θ_j δ_j)/2$ has the law $ν_j^±$. If all $θ_j = ±1$ are equally likely, the mean error is at least
+the sum over j of the error of a person who knows all θ but $θ_j$ (Assouad). With $H_j^2$ the squared
+Hellinger distance of a report's laws for both values, at most over the other θ, and
+$ρ_j^2 = (1 − H_j^2/2)^{2n}$,
+
+$$ \mathbb E W_1 ≥ \sum_j \tfrac12 D_j \big( 1 − \sqrt{1 − ρ_j^2} \big), \qquad
+\mathbb E W_2^2 ≥ \sum_j \tfrac14 D_j^2 ρ_j^2, $$
+
+where $D_j$ is the transport distance of both laws within the cell, to whose boundary mass may be moved
+as well (Figalli and Gigli). In total variation, on the line, and for a single cell, θ may also be
+uniform on [−1, 1]: then $\int_0^1 (1 − u) β(H^2 u^2) du$ replaces a bound $β(H^2)$ (Ziv and Zakai). The
+proofs are in docs/results/floors.md.
+
+- *Places:* the people of a rectangle stand at two points, 2a apart and $\sqrt2 a$ from the boundary.
+- *Numbers:* $ν_j^±$ are the halves of the law in a cell of equal mass.
+- *Categories:* pairs of equally frequent values; for two columns, fours that leave both unchanged.
+
+$H_j^2 ≤ \int (p − q)^2 / (4 b)$ is summed over all reports, with b the least probability over all θ.
+
+**Privacy review.** Inputs are public numbers, and a law that was learned from reports.
+
+References:
+    Assouad, *Deux remarques sur l'estimation* (1983); Ziv, Zakai, *Some lower bounds on signal
+    parameter estimation* (1969); Figalli, Gigli, *A new transportation distance between non-negative
+    measures* (2010); Duchi, Jordan, Wainwright, *Minimax optimal procedures for locally private
+    estimation* (2018).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privot.mechanisms import Mechanism
+from privot.mechanisms.forms import WindowForm
+from privot.privacy.rounding import at_most, percent_at_most
+from privot.randomizer import Randomizer
+from privot.randomizer.information import Incidence
+from privot.schema import Column
+from privot.schema.domains import Array
+
+_SHIFT = 1 / (2 + 2 * math.sqrt(2))  # a of a rectangle of width 1
+_FIRST_CELLS = (
+    (5, 3),
+    (7, 4),
+)  # rows and columns of rectangles, whose sides are halved again and again
+_WORTHWHILE = 0.8  # least mean W₂² of a lattice that is divided, relative to the largest
+_FARTHEST = 8.0  # farther families count less: W₂ from the given law, relative to the floor
+_CELLS_OF_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)
+_MOST_TILT = 0.3  # δ of numbers near a law
+_NODES = 128  # along each axis, of the uniform law
+_GOALS = 0.5, 9.0  # n H² of a good δ, for two values of θ and for all between them
+_SHARES = np.geomspace(1e-4, 0.9, 60)  # δ, where it is searched
+_ROUNDING = 1.001  # of H²
+Law = tuple[Array, Array]  # points (m, d) in unit coordinates, and their weights (m,)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Errors that no estimator undercuts for all laws of a family, in unit coordinates.
+
+    Arguments:
+        error: Floor for laws near a reference; of W₂, the root of its mean square.
+        near: Distance of these laws from the reference, in words.
+        worst: Floor for all laws of the domain.
+        private: Floor for all laws and all mechanisms of the same ε.
+    """
+
+    error: float
+    near: str
+    worst: float
+    private: float
+
+
+def floor_of_points(
+    mechanism: Mechanism, column: Column, people: int, law: Law | None = None
+) -> Floor | None:
+    """Return the floor of W₁ for numbers, or of W₂ for places, of n reports by windows.
+
+    `law` is the reference, by default uniform. Returns None for other mechanisms, for values that may be
+    missing, and outside of boxes of one or two coordinates.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_toml('columns.age = {kind = "numeric", bounds = [0, 100]}')
+        >>> mechanism = Randomizer.calibrate(schema, epsilon=1.0).mechanisms["age"]
+        >>> floor = floor_of_points(mechanism, schema.columns["age"], people=10_000)
+        >>> round(floor.error, 4), floor.near
+        (0.0111, 'densities that differ by at most 30%')
+    """
+    if mechanism.kind != "window":
+        return None
+    form = cast(WindowForm, mechanism.point_form(column))
+    if (form.shape, form.area, form.nullable) != ("ball", "box", False) or form.dimension > 2:
+        return None
+    axis = (np.arange(_NODES) + 0.5) * (2 / _NODES) - 1
+    points = np.stack(np.meshgrid(*[axis] * form.dimension, indexing="ij"), -1)
+    uniform = (
+        points.reshape(-1, form.dimension),
+        np.full(_NODES**form.dimension, _NODES**-form.dimension),
+    )
+    reference: Law = uniform if law is None else law
+    private = _private_floor(mechanism.guarantee().epsilon, people, form.dimension)
+    if form.dimension == 1:
+        error, tilt = _floor_of_numbers(form, people, *reference, _MOST_TILT)
+        ends = np.array([[-1.0], [1.0]]), np.full(2, 0.5)
+        worst = max(_floor_of_numbers(form, people, *family)[0] for family in (uniform, ends))
+        near = f"densities that differ by at most {percent_at_most(tilt, 2)}"
+    else:
+        error, moved = _floor_of_places(form, people, *reference)
+        worst = math.sqrt(_tuned(form, _lattice((1, 1), *uniform, shift=0.5), people)[1].sum())
+        near = f"laws within W2 = {at_most(moved, 2)}"
+    return Floor(error, near, max(worst, error), private)
+
+
+class _Cells(NamedTuple):
+    """Rectangles, with the masses m and the shares δ of the family of places."""
+
+    low: Array  # lower corners (K, 2)
+    high: Array  # upper corners (K, 2)
+    mass: Array  # m (K,)
+    spread: Array  # ∫ of the squared distance by which people move at most (K,)
+    shift: Array  # a (K,), along the second axis
+    share: Array  # δ (K,)
+
+    def chosen(self, mask: NDArray[np.bool_]) -> "_Cells":
+        return _Cells(*(values[mask] for values in self))
+
+
+def _number(points: Array, counts: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the number (m,) of the rectangle of a lattice in which each point (m, 2) lies."""
+    index = np.clip(((points + 1) / 2 * counts).astype(np.int64), 0, np.array(counts) - 1)
+    return np.ravel_multi_index(tuple(index.T), counts)
+
+
+def _lattice(
+    counts: tuple[int, int], points: Array, weights: Array, shift: float = _SHIFT
+) -> _Cells:
+    """Divide the square into rows and columns, with the masses of a law."""
+    index = np.indices(counts).reshape(2, -1).T
+    low, high = 2 * index / counts - 1, 2 * (index + 1) / counts - 1
+    number = _number(points, counts)
+    away = np.abs(points - (low + high)[number] / 2)
+    away[:, 1] += 2 * shift / counts[1]
+    mass = np.bincount(number, weights, len(index)).astype(np.float64)
+    spread = np.bincount(number, weights * (away**2).sum(axis=1), len(index)).astype(np.float64)
+    shifts = np.full(len(index), 2 * shift / counts[1])
+    return _Cells(low, high, mass, spread, shifts, np.full(len(index), _SHARES[0])).chosen(mass > 0)
+
+
+def _floor_of_places(
+    form: WindowForm, people: int, points: Array, weights: Array
+) -> tuple[float, float]:
+    """Return the best floor over divisions, and the W₂ within which its family lies."""
+    found = []
+    for rows, columns in _FIRST_CELLS:
+        lattices, sums = list[tuple[tuple[int, int], _Cells, Array]](), [0.0]
+        while len(sums) < 2 or sums[-1] > _WORTHWHILE * max(sums):
+            counts = rows << len(lattices), columns << len(lattices)
+            cells, parts = _tuned(form, _lattice(counts, points, weights), people)
+            lattices.append((counts, cells, parts))
+            sums.append(parts.sum())
+        for counts, whole, own in reversed(lattices):  # the better of each rectangle and its parts
+            numbers, inside = (_number((c.low + c.high) / 2, counts) for c in (whole, cells))
+            undivided = own >= np.bincount(inside, parts, math.prod(counts))[numbers]
+            divided = ~np.isin(inside, numbers[undivided])
+            pairs = zip(whole.chosen(undivided), cells.chosen(divided), strict=True)
+            cells = _Cells(*map(np.concatenate, pairs))
+            parts = np.concatenate((own[undivided], parts[divided]))
+            joint = math.sqrt(_tuned(form, cells, people)[1].sum())
+            found.append((joint, math.sqrt(cells.spread.sum())))
+    return max(found, key=lambda pair: pair[0] * min(1.0, _FARTHEST * pair[0] / pair[1]))
+
+
+def _tuned(form: WindowForm, cells: _Cells, people: int) -> tuple[_Cells, Array]:
+    """Return the cells with good shares δ, and their parts (K,) of the mean W₂²."""
+    alone = len(cells.mass) == 1 and bool((cells.high - cells.low).min() == 2)  # the whole square
+    for _ in range(2):
+        hellinger = _hellinger(form, cells)[0]
+        growth = np.sqrt(_GOALS[alone] / np.maximum(people * hellinger, 1e-300))
+        cells = cells._replace(share=np.minimum(1.0, cells.share * growth))
+    hellinger, ends = _hellinger(form, cells)
+    depths = []
+    for end in ends:
+        sides = (
+            np.where(cells.low <= -1, 9, end - cells.low),
+            np.where(cells.high >= 1, 9, cells.high - end),
+        )
+        depths.append(np.maximum(np.minimum(*sides).min(axis=1), 0.0) ** 2)
+    square = np.minimum(((ends[0] - ends[1]) ** 2).sum(axis=1), sum(depths))
+    by_two, by_all = _confusion(hellinger, people, _squared_affinity)
+    error = np.maximum(by_two, by_all) if alone else by_two
+    return cells, cells.mass * cells.share * square / 4 * error
+
+
+def _hellinger(form: WindowForm, cells: _Cells) -> tuple[Array, list[Array]]:
+    """Return upper bounds of H² (K,), and the two records (K, 2) of the cells' points.
+
+    Along each row of report cells, a window is one run of cells, and two windows overlap in one run.
+    """
+    radius, width = form.radius, form.shape_of_cells[0]
+    points = [(cells.low + cells.high) / 2 + np.outer(s * cells.shift, [0, 1]) for s in (-1, 1)]
+    records = [np.rint((point + 1) * (form.steps / 2)).astype(np.int64) for point in points]
+    up = np.arange(-radius, radius + 1)
+    half = np.array([math.isqrt(radius**2 - u * u) for u in up.tolist()])
+    row = records[0][:, :1] + radius + up
+    first, second = (record[:, 1:] + radius for record in records)
+    one_mass, both = cells.mass * (1 - cells.share) / 2, cells.mass * cells.share
+    runs = [(place - half, place + half + 1, one_mass) for place in (first, second)]
+    runs.append((second - half, np.maximum(first + half + 1, second - half), both))
+    steps = np.zeros((width, width + 1))
+    for low, high, mass in runs:
+        np.add.at(steps, (row, low), mass[:, None])
+        np.add.at(steps, (row, high), -mass[:, None])
+    excess = form.inside - form.outside
+    least = form.outside + excess * np.maximum(np.cumsum(steps, axis=1)[:, :-1], 0.0)
+    inverse = np.pad(np.cumsum(1 / least, axis=1), ((0, 0), (1, 0)))
+    one, other, overlap = (
+        (inverse[row, end] - inverse[row, start]).sum(axis=1) for start, end, _ in runs
+    )
+    bound = (both * excess) ** 2 / 4 * (one + other - 2 * overlap)
+    return bound, [np.asarray(record * (2 / form.steps) - 1, np.float64) for record in records]
+
+
+def _squared_affinity(hellinger: Array, people: int) -> Array:
+    """Return the lower bound of ρ²."""
+    return np.exp(2 * people * np.log1p(-np.minimum(hellinger * _ROUNDING, 1.9) / 2))
+
+
+def _overlap(hellinger: Array, people: int) -> Array:
+    """Return the lower bound of the sum of the error probabilities of any test."""
+    return 1 - np.sqrt(1 - _squared_affinity(hellinger, people))
+
+
+def _confusion(
+    hellinger: Array, people: int, bound: Callable[[Array, int], Array]
+) -> tuple[Array, Array]:
+    """Return a bound for two values of θ, and the lower sum of ∫ (1 − u) bound(H² u²) du."""
+    u = (np.arange(1, 65) / 64).reshape(-1, *[1] * np.ndim(hellinger))
+    return bound(hellinger, people), ((1 - u) * bound(hellinger * u**2, people)).mean(axis=0)
+
+
+def _floor_of_numbers(
+    form: WindowForm, people: int, points: Array, weights: Array, most: float = 1.0
+) -> tuple[float, float]:
+    """Return the largest floor over numbers of cells with δ ≤ `most`, and its largest δ."""
+    order, best = np.argsort(points[:, 0]), (0.0, 0.0)
+    cells = np.rint((points[order, 0] + 1) * (form.steps / 2)).astype(np.int64)
+    ends = np.pad(np.cumsum(weights[order]), (1, 0))
+    reports = np.arange(-form.radius, form.steps + form.radius + 1)
+    near = np.abs(reports - cells[:, None]) <= form.radius
+    for count in _CELLS_OF_NUMBERS:
+        levels = np.arange(2 * count + 1) / (2 * count)
+        levels[-1] = ends[-1]
+        within = np.minimum(ends[1:], levels[1:, None]) - np.maximum(ends[:-1], levels[:-1, None])
+        halves = np.maximum(within, 0.0).reshape(count, 2, -1) * (2 * count)  # of each cell's mass
+        gap = np.abs(np.cumsum(halves[:, 0] - halves[:, 1], axis=1))[:, :-1] @ np.diff(cells)
+        low, high = np.moveaxis(halves @ np.where(near, form.inside, form.outside), 1, 0)
+        for goal in _GOALS:
+            share = np.full((count, 1), _SHARES[0])
+            for _ in range(3):
+                least = ((1 - share) / 2 * (low + high) + share * np.minimum(low, high)).mean(
+                    axis=0
+                )
+                hellinger = ((share * (high - low) / count) ** 2 / 4 / least).sum(axis=1)
+                last, growth = share[:, 0], np.sqrt(goal / np.maximum(people * hellinger, 1e-300))
+                share = np.minimum(most, share * growth[:, None])
+            error = np.maximum(*_confusion(hellinger, people, _overlap))
+            distance = last / count * gap * (2 / form.steps)
+            best = max(best, (float((distance / 2 * error).sum()), float(last.max())))
+    return best
+
+
+def _private_hellinger(epsilon: float, bits: Array, share: Array) -> Array:
+    r"""Return the largest mean H² of K bits of equal cells, over all ε-private mechanisms.
+
+    The likelihood g of a report is in [c, c e^ε], and $\sum_j (\int g \, d(p−q)_j)^2 / (\int g \, dP)^2$
+    is convex, so largest if g is c e^ε for a share τ ≤ ½ of the people, and c for all others.
+    """
+    grown = math.expm1(min(epsilon, 50.0))
+    part = min(0.5, 1 / grown)
+    contracted = part * (grown * share / (bits * (1 + grown * part))) ** 2 / 2 / (1 - share)
+    return np.minimum(contracted, (2 - 2 * np.sqrt(1 - share**2)) / bits)
+
+
+def _private_floor(epsilon: float, people: int, dimension: int) -> float:
+    """Return the floor of W₁ (d = 1) or W₂ (d = 2) for all laws and all ε-private mechanisms.
+
+    A single cell has two points at opposite ends; on the line, more cells have uniform halves.
+    """
+    columns = np.unique(np.geomspace(1, 500, 60).astype(int))[:, None]
+    rows = np.ones_like(columns) if dimension == 1 else np.rint(columns / (_SHIFT * math.sqrt(8)))
+    rows[0], alone = 1, columns == 1
+    hellinger = _private_hellinger(epsilon, rows * columns, _SHARES)
+    bound = _overlap if dimension == 1 else _squared_affinity
+    by_two, by_all = _confusion(hellinger, people, bound)
+    if dimension == 1:
+        length = np.where(alone, 2.0, 1 / columns)
+        return float((_SHARES * length / 2 * np.maximum(by_two, by_all)).max())
+    shift = np.where(alone, 1.0, np.minimum(2 * _SHIFT / columns, math.sqrt(0.5) / rows))
+    error = np.where(alone, np.maximum(by_two, by_all), by_two)
+    return math.sqrt((_SHARES * shift**2 * error).max())
+
+
+def floor_of_codes(randomizer: Randomizer, people: int) -> tuple[float, float | None] | None:
+    """Return floors of the mean total variation of columns, and of pairs of columns if there are any.
+
+    Returns None unless all columns are reported jointly, each in one coding.
+
+    Examples:
+        >>> from privot import Schema
+        >>> schema = Schema.from_toml('columns.sick = {kind = "boolean"}')
+        >>> round(floor_of_codes(Randomizer.calibrate(schema, epsilon=1.0), people=10_000)[0], 4)
+        0.0054
+    """
+    joint = randomizer.joint
+    if joint is None or joint.design.columns != list(randomizer.schema.columns):
+        return None
+    if any(len(coding) > 1 for coding in joint.design.codings.values()):
+        return None
+    sizes, weights = joint.design.sizes, np.array(joint.design.weights, np.float64)
+    incidence = Incidence.of(joint.design.forms, sizes, joint.epsilon)
+    columns, pairs = incidence.information(weights / weights.sum())
+    one_way = [
+        _floor_of_shares(k, k // 2, 2, i, people) for k, i in zip(sizes, columns, strict=True)
+    ]
+    numbered = combinations(enumerate(sizes), 2)
+    two_way = [
+        _floor_of_shares(k * m, (k // 2) * (m // 2), 4, pairs[i * len(sizes) + j], people)
+        for (i, k), (j, m) in numbered
+    ]
+    return float(np.mean(one_way)), float(np.mean(two_way)) if two_way else None
+
+
+def _floor_of_shares(size: int, groups: int, group: int, information: float, people: int) -> float:
+    """Return the floor of a table: half of each group of cells has 1 + θδ times its share, half 1 − θδ.
+
+    `information` is that of `privot.randomizer.information`: χ² of reports over χ² of shares.
+    """
+    hellinger = group * information * _SHARES**2 / (size * (1 - _SHARES))
+    error = np.maximum(*_confusion(hellinger, people, _overlap))
+    return float((groups * group / 2 * _SHARES / size * error).max())
