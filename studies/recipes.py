@@ -47,6 +47,7 @@ RECIPES = {
     "tables.never_worse": "Whether a fit is ever worse than independence: tables, ε, people.",
     "tables.predicted": "What a plan predicts of a fit's error, beside what fits err by.",
     "tables.telling": "What a check by reports says of classifiers, beside what they score on people.",
+    "tables.verdicts": "Verdicts by reports alone beside verdicts by records: twenty tables.",
     "tables.wide_bounds": "Numbers in bounds six times too wide: typical numbers, a pilot, the verdict.",
     "tables.learned_spread": "How much of the truth's spread each loss learns, by batch size.",
     "waves.rehearsed": "What a rehearsal predicts of a fit's error, beside what fits err by.",

@@ -50,13 +50,13 @@ def populations(data: str | Path) -> dict[str, tuple[Schema, np.ndarray]]:
         own = Schema.from_dict({"columns": {column: declared[column] for column in columns}})
         codes = [c.encode_codes(n, table.select([n])) for n, c in own.coded.items()]
         found[name] = own, np.stack(codes, axis=1)
-    found["independent"] = _drawn(rng, (2, 3, 5, 8, 12, 4), 0.0)
-    found["weak"] = _drawn(rng, (2, 3, 4, 5, 6, 7, 8, 3, 2, 10), 0.25)
-    found["many categories"] = _drawn(rng, (42, 30, 20, 12), 1.0)
+    found["independent"] = draw_chain(rng, (2, 3, 5, 8, 12, 4), 0.0)
+    found["weak"] = draw_chain(rng, (2, 3, 4, 5, 6, 7, 8, 3, 2, 10), 0.25)
+    found["many categories"] = draw_chain(rng, (42, 30, 20, 12), 1.0)
     return found
 
 
-def _drawn(
+def draw_chain(
     rng: np.random.Generator, sizes: Sequence[int], strength: float
 ) -> tuple[Schema, np.ndarray]:
     """A chain with branches: each column depends on an earlier one by random scores."""

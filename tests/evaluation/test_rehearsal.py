@@ -10,6 +10,7 @@ from privot.evaluation.estimates import (
     Rehearsed,
     Residual,
     cell_shares,
+    expected_fits,
     rehearse,
     residuals,
     sampler_of,
@@ -64,7 +65,8 @@ def test_errors_are_those_of_a_fit(fitted):
     assert found < 0.65
     assert set(rehearsed.residuals) == set(ASKED)
     own = residuals(CodeReports.of(Releases.of(release)), sampler_of(model).atoms)
-    assert 1 <= rehearsed.growth(own, 2, held_out=True) < 5
+    fits = expected_fits([rehearsed], own, independent=False, held_out=True)
+    assert all(0.7 <= fit.growth < 5 for fit in fits.values())
 
 
 def test_a_wrong_model_is_told_from_a_right_one(fitted):
@@ -105,17 +107,34 @@ def test_codes_are_sums_of_atoms():
     assert np.allclose(cell_shares(law, coarse, fine), expected.T.ravel())
 
 
-def test_errors_grow_by_what_reports_say_against_the_model():
-    quiet, loud = (
-        {
-            q: Residual(noise + more, noise, noise**2 / 4, noise**3 / 16)
-            for q, noise in (((0, 1), 0.01), ((0, 2), 0.02))
-        }
-        for more in (0.0, 0.003)
-    )
-    squares = dict.fromkeys(quiet, 0.001)
-    rehearsed = Rehearsed({}, squares, quiet, None, None)
-    assert rehearsed.growth(quiet, 2, held_out=False) == 1.0
-    assert rehearsed.growth(loud, 2, held_out=False) == pytest.approx(2.0)
-    assert rehearsed.growth(loud, 2, held_out=True) == pytest.approx(3**0.5)
-    assert rehearsed.growth(quiet, 1, held_out=False) == 1.0
+def rehearsal(square, excess, noise):
+    """A rehearsal of one pair, with a given squared error, Q and standard deviation of Q."""
+    residual = Residual(1 + excess, 1.0, noise**2 / 2, noise**3)
+    return Rehearsed({(0, 1): 0.1}, {(0, 1): square}, {(0, 1): residual}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("noise", "excess", "held_out", "ratio"),
+    [
+        (1e-9, 0.0, False, 1.0),  # reports agree as well as in the rehearsal
+        (1e-9, 0.003, False, 4.0),
+        (1e-9, 0.003, True, 3.0),  # Q itself is the squared error
+        (1e-9, -0.003, False, 0.5),  # less than nothing
+        (10.0, 0.003, False, 1.7),  # reports say nothing
+        (0.001 * 0.7 * 1.7, 0.003, True, (3 + 1.7) / 2),  # as much as what is usual
+    ],
+)
+def test_errors_grow_by_what_reports_say_against_the_model(noise, excess, held_out, ratio):
+    quiet, real = rehearsal(0.001, 0.0, noise), rehearsal(0.001, excess, noise).residuals
+    fits = expected_fits([quiet, quiet], real, independent=False, held_out=held_out)
+    assert fits[0, 1].growth == pytest.approx(ratio**0.5)
+    assert fits[0, 1].error == pytest.approx(0.1 * ratio**0.5)
+
+
+def test_independent_columns_hide_more_than_classes_do():
+    quiet = rehearsal(0.001, 0.0, 10.0)
+    growth = [
+        expected_fits([quiet], {}, independent=independent, held_out=False)[0, 1].growth
+        for independent in (True, False)
+    ]
+    assert growth[0] > growth[1] > 1

@@ -39,15 +39,17 @@ from privot.evaluation.estimates import (
     CodeReports,
     Columns,
     Fit,
+    Rehearsed,
     ValueCheck,
     cell_shares,
     estimate,
+    expected_fits,
     rehearse,
     residuals,
     sampler_of,
 )
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
-from privot.evaluation.verdicts import Finding, Grade, percent
+from privot.evaluation.verdicts import Finding, percent
 from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
@@ -56,6 +58,7 @@ from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 MIN_REPORTS = 100
+_REHEARSALS, _BETWEEN_SEEDS = 2, 1000  # rehearsals of a check, and the distance of their seeds
 _DETERMINED = 0.5  # widest interval of a correlation that the reports are said to determine
 _NO_DEPENDENCE = 0.005  # a model whose pairs are all below has no dependence
 _NUM_SAMPLED = 100_000  # records of the model, for the distribution of numbers within bins
@@ -185,17 +188,17 @@ def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
 
 
 def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
-    worst, mean = max(columns, key=lambda column: column.error), _mean_error(columns)
-    within = [column for column in columns if column.error <= verdicts.COLUMN[0]]
-    words = f"{len(within)} of {len(columns)} within {percent(verdicts.COLUMN[0])}; "
-    words += f"error to expect {percent(mean)} on average, {percent(worst.error)} in {worst.column}"
-    return Finding("single columns", verdicts.grade(mean, verdicts.COLUMN), words)
+    scores = [(column.column, Score(column.error, 0.0)) for column in columns]
+    limits = verdicts.expected(verdicts.COLUMN)
+    found = verdicts.judge("single columns", scores, limits, "total variation")
+    words = f"{found.words}; error to expect {percent(_mean_error(columns))} on average"
+    return replace(found, words=words)
 
 
 def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> Finding:
-    scores = [(name, Score(number.ks, 0.0)) for name, number in numbers]
-    found = verdicts.judge("numbers, value by value", scores, verdicts.NUMBER, "KS", percent)
-    limit = 4 * verdicts.NUMBER[0]  # of a cell's share: it alone lets expect a quarter of it
+    scores, limits = [(n, Score(c.ks, 0.0)) for n, c in numbers], verdicts.expected(verdicts.NUMBER)
+    found = verdicts.judge("numbers, value by value", scores, limits, "KS", percent)
+    limit = limits[0] / number_checks.KS_OF_CELL  # of a cell's share that is not good by itself
     coarse = [f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > limit]
     if not coarse:
         return found
@@ -210,7 +213,7 @@ def _judge_correlations(pairs: Sequence[PairCheck]) -> Finding:
     if len(unknown) == len(errors):
         return Finding("correlations", "unknown", "the reports determine none")
     known = [(name, Score(error, 0.0)) for name, error in errors if error is not None]
-    found = verdicts.judge_correlations(known)
+    found = verdicts.judge_correlations(known, verdicts.expected(verdicts.CORRELATION))
     if not unknown:
         return found
     words = f"{found.words}; the reports do not determine {verdicts.join_names(unknown)}"
@@ -218,9 +221,10 @@ def _judge_correlations(pairs: Sequence[PairCheck]) -> Finding:
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
-    good = [pair for pair in pairs if pair.error <= verdicts.PAIR[0] and not pair.contradicted]
+    limit = verdicts.expected(verdicts.PAIR)[0]
+    good = [pair for pair in pairs if pair.error <= limit and not pair.contradicted]
     others = sorted((pair for pair in pairs if pair not in good), key=lambda pair: -pair.error)
-    words = f"{len(good)} of {len(pairs)} within {percent(verdicts.PAIR[0])}; "
+    words = f"{len(good)} of {len(pairs)} within {percent(limit)}; "
     words += f"error to expect {percent(_mean_error(pairs))} on average"
     if others:
         words += f"; not: {verdicts.join_names([pair.name for pair in others])}"
@@ -243,7 +247,7 @@ def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:
     )
     if uncovered:
         words += f"; no report covers {verdicts.join_names(uncovered)}"
-    grade: Grade = "good" if error < dependence / 2 else "fair" if error < dependence else "poor"
+    grade = verdicts.grade(error / dependence, verdicts.expected((0.5, 1.0)))
     return Finding(verdicts.DEPENDENCE, grade, words)
 
 
@@ -291,28 +295,35 @@ def check(
     numbers = range(len(model.schema.coded))
     all_columns: list[Columns] = [*combinations(numbers, 1), *combinations(numbers, 2)]
     # A rehearsal takes about as long as all the rest, and so do the extra fits that a target needs.
-    total = (2 if target is None else 4) * len(all_columns)
+    total = (_REHEARSALS + (1 if target is None else 3)) * len(all_columns)
     advance = progress or (lambda done, total: None)
     advance(0, total)
     comparison = _ReportComparison.of(model, releases, seed)
     real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
 
     def rehearsal_step(step: int, steps: int, loss: float) -> None:
-        advance(len(all_columns) * step // (steps + 1), total)
+        advance(len(all_columns) * (len(rehearsals) * (steps + 1) + step) // (steps + 1), total)
 
-    rehearsed = rehearse(model, releases, all_columns, seed, rehearsal_step)
-    growth = [rehearsed.growth(real_residuals, count, held_out=held_out) for count in (1, 2)]
-    of_numbers = comparison.rehearsed_numbers(rehearsed.model, growth, seed)
+    rehearsals: list[Rehearsed] = []
+    of_numbers: dict[Columns, float] = {}  # roots of mean squares
+    for number in range(_REHEARSALS):
+        next_seed = seed + number * _BETWEEN_SEEDS
+        rehearsals.append(rehearse(model, releases, all_columns, next_seed, rehearsal_step))
+        found = comparison.rehearsed_numbers(rehearsals[-1].model, next_seed)
+        for columns, error in found.items():
+            of_numbers[columns] = math.hypot(of_numbers.get(columns, 0.0), error / _REHEARSALS**0.5)
     column_checks, pair_checks, target_check = [], [], None
-    fits = rehearsed.fits(real_residuals, held_out=held_out)
-    for done, (columns, fit) in enumerate(fits, start=len(all_columns)):
+    independent = sampler_of(model).classes.num_classes == 1
+    fits = expected_fits(rehearsals, real_residuals, independent=independent, held_out=held_out)
+    for done, (columns, fit) in enumerate(fits.items(), start=_REHEARSALS * len(all_columns)):
         advance(done, total)
         if len(columns) == 1:
             column_checks.append(comparison.column(columns[0], fit, of_numbers.get(columns)))
         else:
             pair_checks.append(comparison.pair(columns, fit, of_numbers.get(columns)))
     if target is not None:
-        target_check = check_target(model, releases, target, rehearsed, growth[1], seed=seed)
+        growth = float(np.mean([fit.growth for columns, fit in fits.items() if len(columns) == 2]))
+        target_check = check_target(model, releases, target, rehearsals[0], growth, seed=seed)
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
     guarantee = weakest(model.guarantee, of_reports)
@@ -365,13 +376,8 @@ class _ReportComparison:
                 samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
-    def rehearsed_numbers(
-        self, model: LocalModel, growth: Sequence[float], seed: int
-    ) -> dict[Columns, float]:
-        """Return the KS of columns of numbers in a rehearsed model, and the errors of correlations.
-
-        `growth` has the ratios of true to rehearsed errors, of single columns and of pairs.
-        """
+    def rehearsed_numbers(self, model: LocalModel, seed: int) -> dict[Columns, float]:
+        """Return the KS of columns of numbers in a rehearsed model, and the errors of correlations."""
         table, columns = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
         by_column = {self.reports.questions[q].column: s.values for q, s in self.samples.items()}
         errors: dict[Columns, float] = {}
@@ -380,10 +386,10 @@ class _ReportComparison:
             name, declared = columns[number][0], cast(NumberColumn, columns[number][1])
             learned[number] = declared.in_values(declared.read(name, table)[0])
             x, y = (v[~np.isnan(v)] for v in (values, learned[number]))
-            errors[number,] = growth[0] * ks_distance(x, y) if len(x) and len(y) else 1.0
+            errors[number,] = ks_distance(x, y) if len(x) and len(y) else 1.0
         if learned:
             true, found = (correlations(np.stack([*v.values()], 1)) for v in (by_column, learned))
-            gaps = growth[1] * np.abs(found - true)
+            gaps = np.abs(found - true)
             for (i, first), (j, second) in combinations(enumerate(by_column), 2):
                 errors[min(first, second), max(first, second)] = float(gaps[i, j])
         return errors
@@ -405,7 +411,7 @@ class _ReportComparison:
         people = self.reports.people(column)
         if ks is not None and not np.isnan(samples[questions[0]].values).all():
             _, cell = sampler_of(self.model).heaviest_interval(column)
-            number = number_checks.check_number(self.reports, samples, ks, cell)
+            number = number_checks.check_number(self.reports, samples, fit.growth * ks, cell)
         return ColumnCheck(
             name, people, labels, shares, fit.error, fit.p_value, fit.contradicted, number
         )
@@ -436,7 +442,7 @@ class _ReportComparison:
                 model, by_reports = correlation.model, correlation.reports
                 outside = max(by_reports.low - model, model - by_reports.high)
                 within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)
-                error = math.hypot(max(gap, outside), within / 2)
+                error = math.hypot(max(fit.growth * gap, outside), within / 2)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)

@@ -14,10 +14,10 @@ The **mean** of the numbers that are not missing is a ratio of two means; so are
 **correlation**, of standardized numbers. Variances follow by the delta method; that of R = P(x ≤ t) is
 the variance of the mean of 1[x ≤ t] − R 1[x is a number], over the squared share of numbers.
 
-**Within cells.** Reports do not show where people are within a cell. If any share of a cell's people
-may be in its lower half, the model's distribution function errs there by p/4 on average, where p is the
-cell's share. If they may have any correlation within cells of two columns, the columns' correlation errs
-by half of
+**Within cells.** Reports do not show where people are within a cell, of whom p are a share. If they
+spread evenly, the model's distribution function does not err there; if they share one number that may
+lie anywhere in the cell, it errs by ¾ p on average. So 3p/8 is expected. If numbers have any correlation
+within cells of two columns, the columns' correlation errs by half of
 
 $$ w = \sum P(\text{cell}) \, s_x s_y / σ_x σ_y $$
 
@@ -61,6 +61,7 @@ from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the quantiles that are checked
+KS_OF_CELL = 3 / 8  # expected KS if all people are in one cell
 _MAX_THRESHOLDS = 201  # most thresholds at which a distribution function is estimated
 _MIN_RECORDS = 20  # fewest sampled records of a cell from which its mean product is computed
 _MIN_VARIANCE = 0.05  # least estimated variance, relative to the model's; estimates may be negative
@@ -149,7 +150,7 @@ def check_number(
     low, high = min(mean.low for mean in means), max(mean.high for mean in means)
     model_mean = float(np.nanmean(next(iter(samples.values())).values))
     mean = ValueCheck(model_mean, Interval(means[0].estimate, low, high))
-    ks = math.hypot(rehearsed_ks, cell / 4)
+    ks = math.hypot(rehearsed_ks, KS_OF_CELL * cell)
     return NumberCheck(mean, tuple(_quantiles(reports, shapes)), ks, cell)
 
 

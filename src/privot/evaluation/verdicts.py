@@ -14,7 +14,10 @@ to move to another cell for two tables to agree.
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
-a perfect model's sample of the same size. Without real records, errors are expected ones (`rehearse`).
+a perfect model's sample of the same size. Without real records, errors are expected ones
+(`expected_fits`), and limits are 1.3 times smaller (`expected`): 19 of 20 columns and pairs within the
+smaller limits were good by records, too. Expected errors of pairs are compared with the dependence that
+the model has: they are good below a half of it, and fair below all of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,6 +34,7 @@ CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess, by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
 MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
 DEPENDENCE = "dependence of pairs"  # topic of a finding
+_MARGIN = 1.3  # of limits of errors, over those of expected errors
 _NEAR_FLOOR = 1.5  # largest ratio of a good error to its floor
 _MAX_NAMES = 3
 
@@ -62,6 +66,16 @@ def grade(error: float, limits: tuple[float, float], floor: float = 0.0) -> Grad
     """
     good, fair = (max(limit, _NEAR_FLOOR * floor) for limit in limits)
     return "good" if error <= good else "fair" if error <= fair else "poor"
+
+
+def expected(limits: tuple[float, float]) -> tuple[float, float]:
+    """Return the limits of expected errors, given those of errors.
+
+    Examples:
+        >>> [round(limit, 3) for limit in expected(PAIR)]
+        [0.038, 0.077]
+    """
+    return limits[0] / _MARGIN, limits[1] / _MARGIN
 
 
 def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Grade:
@@ -126,6 +140,8 @@ def judge(
     return Finding(topic, overall, f"{words} ({measure})")
 
 
-def judge_correlations(named: Sequence[tuple[str, Score]]) -> Finding:
+def judge_correlations(
+    named: Sequence[tuple[str, Score]], limits: tuple[float, float] = CORRELATION
+) -> Finding:
     """Return a finding about the errors of the correlations of named pairs."""
-    return judge("correlations", named, CORRELATION, "difference", "{:.2f}".format)
+    return judge("correlations", named, limits, "difference", "{:.2g}".format)

@@ -20,7 +20,7 @@ from privot.evaluation.checking import Check, ColumnCheck
 from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
 from privot.evaluation.number_checks import NumberCheck
 from privot.evaluation.result import Comparison, Evaluation
-from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, grade, percent
+from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, expected, grade, percent
 from privot.local import LocalModel
 from privot.report import charts, panels
 from privot.report.pages import draw_loss
@@ -122,7 +122,11 @@ class _Values(NamedTuple):
 
 def _graded_by(check: ColumnCheck) -> tuple[float, str, Grade]:
     """Return the expected error of a check: as a number, in words, and graded."""
-    return check.error, f"{percent(check.error)} error to expect", grade(check.error, COLUMN)
+    return (
+        check.error,
+        f"{percent(check.error)} error to expect",
+        grade(check.error, expected(COLUMN)),
+    )
 
 
 def _note(check: ColumnCheck | None) -> str:
@@ -157,7 +161,7 @@ def _number_card(
         error, words, graded = _graded_by(check)
         if number is not None:
             words += f", KS {number.ks:.3f}"
-            graded = max(graded, grade(number.ks, NUMBER), key=get_args(Grade).index)
+            graded = max(graded, grade(number.ks, expected(NUMBER)), key=get_args(Grade).index)
     histogram = None if figure is None else panels.inline_svg(figure, f"Histogram of {part}")
     facts = tuple(_facts(schema, part, values, score, number))
     return Card(part, error, words, graded, (), histogram, facts, _note(check))
