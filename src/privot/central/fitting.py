@@ -343,15 +343,10 @@ class OneSumFit(SumFit):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LawModel(Model):
-    """Model that samples records from a law.
+    """Model that samples records from a law."""
 
-    Arguments:
-        law: Law of the encoded records.
-        records: Public map between rows of the schema and encoded records.
-    """
-
-    law: Law
-    records: RecordMap
+    law: Law  # law of the encoded records
+    records: RecordMap  # public map between rows of the schema and encoded records
 
     @property
     def schema(self) -> Schema:

@@ -168,20 +168,13 @@ class ResidualProducts(Query):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Released moments of vectors r: by component (`LiftedProducts`), or by label (`LabeledProducts`).
+    """Released moments of vectors r, by component (`LiftedProducts`) or label (`LabeledProducts`)."""
 
-    Arguments:
-        counts: Numbers of records, at least 1: (labels, K), or (labels,).
-        sums: Sums of r: (labels, K, d), or (labels, p).
-        products: Sums of r rᵀ: (labels, K, d, d), or (p, p) of all records.
-        sum_error: Standard deviation of the errors of `sums`.
-        product_error: Standard deviation e of the errors on diagonals of `products`; e/√2 elsewhere.
-    """
-
-    counts: Floats
-    sums: Floats
-    products: Floats
-    sum_error: float
+    counts: Floats  # numbers of records, at least 1: (labels, K), or (labels,)
+    sums: Floats  # sums of r: (labels, K, d), or (labels, p)
+    products: Floats  # sums of r rᵀ: (labels, K, d, d), or (p, p) of all records
+    sum_error: float  # standard deviation of the errors of `sums`
+    # Standard deviation e of the errors on diagonals of `products`; e/√2 elsewhere.
     product_error: float
 
 

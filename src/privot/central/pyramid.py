@@ -61,13 +61,9 @@ _MAX_NOISE = 0.35  # largest total variation that noise may cause in the coarses
 
 @dataclass(frozen=True)
 class PlaceRecords(RecordMap):
-    """Map from rows of one place to points of [−1, 1]^d.
+    """Map from rows of one place to points of [−1, 1]^d."""
 
-    Arguments:
-        schema: A single column, of 1 to 3 coordinates in a box.
-    """
-
-    schema: Schema
+    schema: Schema  # a single column, of 1 to 3 coordinates in a box
 
     @property
     def name(self) -> str:
@@ -98,11 +94,6 @@ class Pyramid(Indicators):
     A cell's number has d bits for each halving, one for each axis, the coarsest halving first. So a
     right shift gives the number of its parent, and the children of a cell are consecutive.
 
-    Arguments:
-        dimension: Number d of coordinates.
-        depth: Halvings of each axis at the finest level.
-        nullable: Whether places may be missing; a missing place has the last position of each block.
-
     Examples:
         >>> pyramid = Pyramid(2, depth=2)
         >>> pyramid.sizes
@@ -111,8 +102,9 @@ class Pyramid(Indicators):
         [[0, 0], [2, 8]]
     """
 
-    dimension: int
-    depth: int
+    dimension: int  # number d of coordinates
+    depth: int  # halvings of each axis at the finest level
+    # Whether places may be missing; a missing place has the last position of each block.
     nullable: bool = False
 
     @classmethod
@@ -202,17 +194,12 @@ def project_to_simplex(numbers: Floats, totals: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PlaceDensity(Law):
-    """Density of one place, given by the shares of cells.
-
-    Arguments:
-        shares: Probabilities of cells (side, …, side), with d axes.
-        missing: Probability of a missing place; all probabilities sum to 1.
-    """
+    """Density of one place, given by the shares of cells."""
 
     kind: ClassVar[str] = "pyramid"
 
-    shares: Floats
-    missing: float
+    shares: Floats  # probabilities of cells (side, …, side), with d axes
+    missing: float  # probability of a missing place; all probabilities sum to 1
 
     def pieces(
         self,

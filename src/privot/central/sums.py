@@ -316,14 +316,10 @@ class Indicators(Query):
 
 @dataclass(frozen=True, eq=False)
 class NoisySums:
-    """Release of a round, in units of the query's vectors.
+    """Release of a round, in units of the query's vectors."""
 
-    Arguments:
-        sums: Vectors (slots, w), or at moment 2 symmetric matrices (slots, w, w).
-        stddev: Standard deviation of the noise; at moment 2 of the diagonal, and 29/41 of it elsewhere.
-    """
-
-    sums: Floats
+    sums: Floats  # vectors (slots, w), or at moment 2 symmetric matrices (slots, w, w)
+    # Standard deviation of the noise; at moment 2 of the diagonal, and 29/41 of it elsewhere.
     stddev: float
 
 

@@ -336,20 +336,13 @@ class WaveTickets:
     `path` should be in memory, or on an encrypted disk without backups. If a restart loses the key, a
     person can get a second ticket in that wave; the ledger still prevents a second draw. If the clock
     is set back, requests are refused.
-
-    Arguments:
-        panel: Schedule of the reports.
-        fingerprint: Fingerprint of the campaign's randomizer, 64 hexadecimal digits.
-        key: Private key that signs tickets; the collector has the public key.
-        path: File for the key of the current wave.
-        clock: Function that returns the time, in seconds since 1970.
     """
 
-    panel: Panel
-    fingerprint: str
-    key: Ed25519PrivateKey
-    path: Path
-    clock: Callable[[], float] = time.time
+    panel: Panel  # schedule of the reports
+    fingerprint: str  # fingerprint of the campaign's randomizer, 64 hexadecimal digits
+    key: Ed25519PrivateKey  # private key that signs tickets; the collector has the public key
+    path: Path  # file for the key of the current wave
+    clock: Callable[[], float] = time.time  # function that returns the time, in seconds since 1970
 
     def give(self, person: str) -> str:
         """Return the ticket of a person in the current wave; the same at every request.

@@ -135,17 +135,11 @@ _Call = Callable[[Scope, Receive], Awaitable[Response]]
 
 @dataclass
 class ServedCampaign:
-    """Campaign that a collector serves, with the writer of its store and its counters.
-
-    Arguments:
-        campaign: The campaign.
-        writer: Writer of its store.
-        metrics: Counters of its requests and reports.
-    """
+    """Campaign that a collector serves, with the writer of its store and its counters."""
 
     campaign: arrivals.Campaign
-    writer: arrivals.GroupCommit
-    metrics: Metrics = field(default_factory=Metrics)
+    writer: arrivals.GroupCommit  # writer of its store
+    metrics: Metrics = field(default_factory=Metrics)  # counters of its requests and reports
 
 
 class Collector:
@@ -424,17 +418,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class Sealer:
-    """Sealing of one campaign, which never runs twice at once.
+    """Sealing of one campaign, which never runs twice at once."""
 
-    Arguments:
-        served: The campaign with its store.
-        storage: Destination of the shards.
-        log: Callback for operator messages, with named numbers.
-    """
-
-    served: ServedCampaign
-    storage: ReleaseStorage
-    log: Callable[..., None]
+    served: ServedCampaign  # the campaign with its store
+    storage: ReleaseStorage  # destination of the shards
+    log: Callable[..., None]  # callback for operator messages, with named numbers
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def seal(self) -> None:

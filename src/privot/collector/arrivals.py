@@ -191,17 +191,11 @@ _HEAD_BYTES = len(batch_head(0))
 
 
 class RefusedReport(NamedTuple):
-    """A report that is refused, in a batch whose other reports may be stored.
+    """A report that is refused, in a batch whose other reports may be stored."""
 
-    Arguments:
-        place: Position of the report in the batch.
-        reason: One word, for counters.
-        message: One line, with a remedy.
-    """
-
-    place: int
-    reason: str
-    message: str
+    place: int  # position of the report in the batch
+    reason: str  # one word, for counters
+    message: str  # one line, with a remedy
 
     def to_dict(self) -> dict[str, int | str]:
         """Return the JSON object for the response."""
@@ -209,17 +203,11 @@ class RefusedReport(NamedTuple):
 
 
 class ParsedBatch(NamedTuple):
-    """Parsed content of a body.
+    """Parsed content of a body."""
 
-    Arguments:
-        records: Bytes of the reports of the right length (n, L), which the store verifies.
-        places: Positions of these reports in the batch.
-        refused: Refusals of the other reports.
-    """
-
-    records: Records
-    places: Sequence[int]
-    refused: list[RefusedReport]
+    records: Records  # bytes of the reports of the right length (n, L), which the store verifies
+    places: Sequence[int]  # positions of these reports in the batch
+    refused: list[RefusedReport]  # refusals of the other reports
 
 
 def equal_records(body: bytes, length: int) -> Records | None:

@@ -78,17 +78,11 @@ _BUCKET_BYTES = 2**25  # approximate size of a bucket's records, which are sorte
 
 @dataclass(frozen=True)
 class Sealed:
-    """Result of a sealing.
+    """Result of a sealing."""
 
-    Arguments:
-        rows: Number of reports in the new shards.
-        quarantined: Number of reports that no device can have drawn.
-        total: Number of reports in all shards so far.
-    """
-
-    rows: int
-    quarantined: int
-    total: int
+    rows: int  # number of reports in the new shards
+    quarantined: int  # number of reports that no device can have drawn
+    total: int  # number of reports in all shards so far
 
 
 def seal(store: Store, campaign: Campaign, storage: ReleaseStorage) -> Sealed | None:

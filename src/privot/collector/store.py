@@ -47,14 +47,10 @@ CRC_BYTES = 4
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """Binary format that all records of a campaign share.
+    """Binary format that all records of a campaign share."""
 
-    Arguments:
-        example: Any record of the campaign.
-        panel: Schedule of repeated reports, if there is one; each record then belongs to a wave.
-    """
-
-    example: bytes
+    example: bytes  # any record of the campaign
+    # Schedule of repeated reports, if there is one; each record then belongs to a wave.
     panel: Panel | None = None
 
     @property
@@ -305,17 +301,11 @@ def shards_missing(found: int, made: int) -> PrivotError:
 
 @dataclass(frozen=True)
 class Sealing:
-    """A sealing that has begun, whose records are still in the store.
+    """A sealing that has begun, whose records are still in the store."""
 
-    Arguments:
-        number: Number of the sealing, from 0.
-        reports: Approximate number of records.
-        shards: Number of rows of each shard of earlier sealings.
-    """
-
-    number: int
-    reports: int
-    shards: tuple[int, ...]
+    number: int  # number of the sealing, from 0
+    reports: int  # approximate number of records
+    shards: tuple[int, ...]  # number of rows of each shard of earlier sealings
 
 
 class Store(Protocol):

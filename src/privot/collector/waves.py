@@ -53,15 +53,10 @@ def wave_metadata(panel: Panel, wave: int) -> dict[bytes, bytes]:
 
 
 class SealedWaves(NamedTuple):
-    """Shards of a collector's release, by wave.
+    """Shards of a collector's release, by wave."""
 
-    Arguments:
-        panel: The panel in which people reported.
-        shards: Paths of the shards of each wave, by the wave's number.
-    """
-
-    panel: Panel
-    shards: dict[int, list[Path]]
+    panel: Panel  # the panel in which people reported
+    shards: dict[int, list[Path]]  # paths of the shards of each wave, by the wave's number
 
 
 def sealed_waves(path: Path) -> SealedWaves | None:

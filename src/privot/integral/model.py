@@ -61,21 +61,13 @@ _MIN_VARIATION = 0.05  # total variation from the reference below which a warnin
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """Declared number of draws and their price.
+    """Declared number of draws and their price."""
 
-    Arguments:
-        id: Random id of the model.
-        draws: Number of draws.
-        epsilon: Price of each draw: n draws of one call cost n times as much together.
-        delta: δ of all draws together; 0 unless the normalizer is estimated.
-        unit: Owner of one record, such as a person.
-    """
-
-    id: str
-    draws: int
-    epsilon: float
-    delta: float
-    unit: str
+    id: str  # random id of the model
+    draws: int  # number of draws
+    epsilon: float  # price of each draw; n draws of one call cost n times as much together
+    delta: float  # δ of all draws together; 0 unless the normalizer is estimated
+    unit: str  # owner of one record, such as a person
 
     noun: ClassVar[str] = "draws"
 

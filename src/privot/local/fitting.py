@@ -115,7 +115,7 @@ def fit(
         Interrupted: on Ctrl-C, after the checkpoint was saved; its `model` is the model so far.
 
     Warns:
-        FewReports: if there are too few to learn from, by the randomizer alone; `made_with` records it.
+        FewReports: if there are too few reports to learn from; `made_with` records it.
     """
     if isinstance(loss, str):
         keywords, loss = keywords | {"loss": loss}, None
@@ -152,7 +152,7 @@ def _fit_sums(release: Sums, settings: FitSettings) -> Model:
 def _fit_by_estimator(
     releases: Releases, estimator: str, settings: FitSettings, run: Run
 ) -> LocalModel:
-    """Fit by one estimator, or raise an error if it cannot use the releases or the settings."""
+    """Fit by one estimator; raise PrivotError if it cannot use the releases or the settings."""
     size, count = settings.batch_size, len(releases)
     if size is not None and size > count:
         raise PrivotError(
@@ -171,8 +171,8 @@ def _fit_by_estimator(
     monitor = FitMonitor(settings.minutes, run.progress)
     if estimator == "latent_classes" and not releases.all_coded:
         raise PrivotError(
-            "estimator 'latent_classes' needs every column reported as a code, some have noise "
-            "added: use estimator 'generator'"
+            "estimator 'latent_classes' needs every column reported as a code, and some are reported "
+            "with noise: use estimator 'generator'"
         )
     with monitor.deferring():
         if estimator == "grid":
@@ -183,7 +183,7 @@ def _fit_by_estimator(
 
 
 def _require_all_used(estimator: str, settings: FitSettings, run: Run) -> None:
-    """Raise an error for settings and options that the estimator would ignore."""
+    """Raise PrivotError for settings and options that the estimator would ignore."""
     given = [name for name in _IGNORED[estimator] if getattr(settings, name) is not None]
     given += ["loss"] if settings.loss != "auto" else []
     given += ["architecture"] if settings.architecture != "mlp" else []

@@ -116,16 +116,11 @@ class SampledPair:
     """The pair (R, Q), R = (1−q)Q + qP, of a Gaussian step whose shift is public and random.
 
     Given the shift m = √H/σ, which has a discrete law, Q is N(0, 1) and P is N(m, 1).
-
-    Arguments:
-        shifts: Values of m.
-        weights: Probabilities of these values.
-        rate: Probability q that the record is drawn.
     """
 
-    shifts: Floats
-    weights: Floats
-    rate: float
+    shifts: Floats  # values of m
+    weights: Floats  # probabilities of these values
+    rate: float  # probability q that the record is drawn
 
     def losses(self, step: float, top_mass: float) -> LossDistribution:
         """Return the loss distribution of a pair that dominates (R, Q), for q < 1.

@@ -51,14 +51,10 @@ _HALVINGS = 16  # steps of a bisection on the logarithmic scale, to about a thou
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected quality of n reports in one way.
+    """Expected quality of n reports in one way."""
 
-    Arguments:
-        error: Error in the plan's measure; NaN if none is computed.
-        simulate: Function that simulates the accuracy of a linear classifier of labels, if any.
-    """
-
-    error: float
+    error: float  # error in the plan's measure; NaN if none is computed
+    # Function that simulates the accuracy of a linear classifier of labels, if any.
     simulate: Callable[[], float] | None = None
 
     @property
@@ -73,21 +69,14 @@ Way = Callable[[float, int], Expected]
 
 @dataclass(frozen=True)
 class PlannedReport:
-    """One way of reporting, and the ε and the n at which it has the error of the chosen way.
+    """One way of reporting, and the ε and the n at which it has the error of the chosen way."""
 
-    Arguments:
-        report: Kind of the mechanism.
-        error: Error at the plan's ε and number of people.
-        accuracy: Accuracy of a linear classifier, for candidates of labeled images; otherwise None.
-        same_epsilon: ε of equal error; None if it exceeds 1000.
-        same_people: Number of people of equal error; None if there is none.
-    """
-
-    report: str
-    error: float
+    report: str  # kind of the mechanism
+    error: float  # error at the plan's ε and number of people
+    # Accuracy of a linear classifier, for candidates of labeled images; otherwise None.
     accuracy: float | None
-    same_epsilon: float | None
-    same_people: int | None
+    same_epsilon: float | None  # ε of equal error; None if it exceeds 1000
+    same_people: int | None  # number of people of equal error; None if there is none
 
 
 @dataclass(frozen=True)

@@ -87,14 +87,11 @@ def _cell_information(num_cells: int, epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """Information ι of each form about each column and each pair.
+    """Information ι of each form about each column and each pair."""
 
-    Arguments:
-        columns: ι of the forms that contain a column, else 0; sparse (m, forms).
-        pairs: ι of the forms that contain the pair i < j in row i·m + j, else 0; sparse (m², forms).
-    """
-
+    # ι of the forms that contain a column, else 0; sparse (m, forms).
     columns: scipy.sparse.csr_array
+    # ι of the forms that contain the pair i < j in row i·m + j, else 0; sparse (m², forms).
     pairs: scipy.sparse.csr_array
 
     @classmethod

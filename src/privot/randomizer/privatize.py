@@ -3,17 +3,17 @@
 Records are read in batches, privatized by threads, stored in parts, sorted into random order, and
 published at once (`privot.randomizer.publishing`). A person's guarantee does not depend on batches.
 
-**Pipes.** If a pipe breaks, the same reports are sent again: its reader may have received some, and new
-reports of the same records would spend these people's budgets twice. So the parts are stored in the
-**state folder** of the account that has the raw records (`privot.core.files`) until all reports were
-written and, as far as the system can tell, read. The parts are found again by a keyed hash of the
-randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new run
-with the same records is refused, and `--resume` sends the same reports in the same order.
+**Pipes.** If a pipe breaks, its reader may have received some reports, and new reports of the same
+records would spend these people's budgets twice. So the same reports are sent again: the parts are
+stored in the **state folder** of the account that has the raw records (`privot.core.files`) until all
+reports were written and, as far as the system can tell, read. The parts are found again by a keyed hash
+of the randomizer and of the records' bytes, whatever the file's name. As long as they are stored, a new
+run with the same records is refused, and `--resume` sends the same reports in the same order.
 
 **Privacy review.** Adjacency, Δ and recipients are as in `privot.randomizer.randomizer`. In addition:
 *Order*: a release has as many rows as there are records, in random order. *Refused records*: every batch
-is validated before its reports are drawn, but earlier batches were privatized already. Their reports are
-deleted and not published, so readers of the output learn only that there is none. *Killed runs* leave
+is validated before its reports are drawn. If one is refused, the reports of earlier batches are deleted
+and not published, so readers of the output learn only that there is none. *Killed runs* leave
 parts with the owner of the raw records until `--resume` publishes them. *Broken pipes* leave parts in
 the order of the records, under a name that is a keyed hash of the raw records and appears in messages;
 without the account's key, nobody can test which records have this hash. Parts and key are readable by
@@ -85,17 +85,11 @@ class RefusedRecordsError(PrivotError):
 
 @dataclass(frozen=True)
 class Privatized:
-    """Counts of a finished run.
+    """Counts of a finished run."""
 
-    Arguments:
-        num_rows: Number of reports in the output.
-        resumed_rows: Number of these that an earlier, killed run had made.
-        outside: Number of raw values of this run outside their bounds, by column (**not private**).
-    """
-
-    num_rows: int
-    resumed_rows: int
-    outside: dict[str, int]
+    num_rows: int  # number of reports in the output
+    resumed_rows: int  # number of these that an earlier, killed run had made
+    outside: dict[str, int]  # values of this run outside their bounds, by column (**not private**)
 
 
 def privatize_records(

@@ -79,19 +79,12 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP)
 
 @dataclass(frozen=True)
 class Parts:
-    """Folder with the parts of a run, from which a killed run can be resumed.
+    """Folder with the parts of a run, from which a killed run can be resumed."""
 
-    Arguments:
-        folder: Path of the folder.
-        part_rows: Number of records in a part.
-        buckets: Number of buckets of each part.
-        deleted_drafts: Number of drafts of a killed run that were deleted.
-    """
-
-    folder: Path
-    part_rows: int
-    buckets: int
-    deleted_drafts: int = 0
+    folder: Path  # path of the folder
+    part_rows: int  # number of records in a part
+    buckets: int  # number of buckets of each part
+    deleted_drafts: int = 0  # number of drafts of a killed run that were deleted
 
     @classmethod
     def begin(

@@ -31,16 +31,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class DraftColumn:
-    """Column of a draft: known fields, and comments on fields to declare.
+    """Column of a draft: known fields, and comments on fields to declare."""
 
-    Arguments:
-        name: Name of the column.
-        fields: Fields as in a schema; empty if the column is left out.
-        comments: Lines of comments: fields to declare, or why the column is left out.
-    """
-
-    name: str
+    name: str  # name of the column
+    # Fields as in a schema; empty if the column is left out.
     fields: Mapping[str, Any] = field(default_factory=dict)
+    # Lines of comments: fields to declare, or why the column is left out.
     comments: Sequence[str] = ()
 
 

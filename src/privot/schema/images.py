@@ -67,13 +67,6 @@ _RELATIVE_MARGIN, _LENGTH_MARGIN = 1 + 2.0**-36, 2.0**-43  # for the rounding er
 class ImageDomain:
     """Domain of encoded images; points are rows (n, d) of the numbers to which noise is added.
 
-    Arguments:
-        shape: Height and width, or height, width and channels.
-        radius: Radius R > 0 of a ball around the center, in unit coordinates; None for no ball.
-        norm: Norm of the ball, 1 or 2.
-        center_at: `"middle"` (gray) or `"lower"` (the darkest image).
-        low_pass: Number of coefficients retained along height and width; None for pixels.
-
     Examples:
         >>> ImageDomain((28, 28)).diameter(2)
         56.0
@@ -81,10 +74,13 @@ class ImageDomain:
         28.284
     """
 
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # height and width, or height, width and channels
+    # Radius R > 0 of a ball around the center, in unit coordinates; None for no ball.
     radius: float | None = None
-    norm: Literal[1, 2] = 2
+    norm: Literal[1, 2] = 2  # norm of the ball, 1 or 2
+    # `"middle"` (gray) or `"lower"` (the darkest image).
     center_at: Literal["middle", "lower"] = "middle"
+    # Number of coefficients retained along height and width; None for pixels.
     low_pass: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:

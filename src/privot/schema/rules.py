@@ -85,23 +85,15 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Expression in a rule.
+    """Expression in a rule."""
 
-    Arguments:
-        type: Type of its values.
-        values: Function from a table to its values (n,), or to a constant.
-        columns: Names of the columns that it depends on.
-        text: Its text in the rule, for errors.
-        listed: Texts that it may be, if these are known from a column's categories; otherwise None.
-        literal: Its value, if it is a constant text.
-    """
-
-    type: Type
-    values: Evaluate
-    columns: frozenset[str] = frozenset()
-    text: str = ""
+    type: Type  # type of its values
+    values: Evaluate  # function from a table to its values (n,), or to a constant
+    columns: frozenset[str] = frozenset()  # names of the columns that it depends on
+    text: str = ""  # its text in the rule, for errors
+    # Texts that it may be, if these are known from a column's categories; otherwise None.
     listed: tuple[str, ...] | None = None
-    literal: str | None = None
+    literal: str | None = None  # its value, if it is a constant text
 
     @property
     def noun(self) -> str:
@@ -404,17 +396,12 @@ class _Parser:
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """Parsed rules of a schema.
+    """Parsed rules of a schema."""
 
-    Arguments:
-        columns: All declared columns, by name.
-        defined: Values of the columns that rules define, in an order in which they can be computed.
-        conditions: Conditions, by the text of their rule.
-    """
-
-    columns: Mapping[str, Column]
+    columns: Mapping[str, Column]  # all declared columns, by name
+    # Values of the columns that rules define, in an order in which they can be computed.
     defined: Mapping[str, Term]
-    conditions: Mapping[str, Term]
+    conditions: Mapping[str, Term]  # conditions, by the text of their rule
 
     @classmethod
     def of(cls, texts: tuple[str, ...], columns: Mapping[str, Column]) -> Self:

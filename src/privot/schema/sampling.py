@@ -120,11 +120,6 @@ def draw_within(ends: Array, rng: np.random.Generator) -> Array:
 class LineCells:
     """Cells of the real line: adjacent intervals [low, high), single points, and missing values.
 
-    Arguments:
-        low: Lower end (a,) of each cell; NaN for a missing value.
-        high: Upper end (a,) of each cell; equal to `low` for a point.
-        integer: Whether numbers are integers; a point is excluded from the interval around it.
-
     Examples:
         >>> cells = LineCells(np.array([0.0, 4.0, 2.0]), np.array([4.0, 9.0, 2.0]), integer=True)
         >>> drawn = cells.draw(np.arange(3).repeat(99), np.zeros(297, int), np.full((3, 1), 1 / 3),
@@ -133,9 +128,9 @@ class LineCells:
         [[0.0, 1.0, 3.0], [4.0, 5.0, 6.0, 7.0, 8.0], [2.0]]
     """
 
-    low: Array
-    high: Array
-    integer: bool
+    low: Array  # lower end (a,) of each cell; NaN for a missing value
+    high: Array  # upper end (a,) of each cell; equal to `low` for a point
+    integer: bool  # whether numbers are integers; a point is excluded from the interval around it
 
     @cached_property
     def in_order(self) -> NDArray[np.int64]:

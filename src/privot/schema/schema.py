@@ -68,8 +68,8 @@ class Promise:
     Arguments:
         epsilon: ε of one unit's record, > 0.
         where: Trust model: `"local"`, `"shuffled"`, `"aggregated"` or `"central"`.
-        delta: δ; it may be 0 for `"local"` alone, and is below 1/`people` for the others.
-        people: Least number of records in a batch, for all but `"local"`; no smaller one is opened.
+        delta: δ; it may be 0 for `"local"`, and must be in (0, 1/`people`) otherwise.
+        people: Least number of records in a batch, for all but `"local"`; no smaller batch is opened.
         floor: Largest ε₀ of one report by itself, at least ε; optional, for `"shuffled"` only.
 
     Raises:
@@ -210,7 +210,7 @@ class Schema(Summarized, BaseModel):
 
     def to_json(self) -> str:
         """Return canonical JSON: equal schemas have equal texts."""
-        return json.dumps(self.to_dict(), sort_keys=False, separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, without fields that have their defaults."""
@@ -309,9 +309,9 @@ class Schema(Summarized, BaseModel):
         return tuple(name for name in self.sampled_columns if name not in self.table_columns)
 
     def check_table(self, table: pa.Table, out_of_bounds: OutOfBounds = "clip") -> None:
-        """Raise PrivotError as `check_columns`, or for values out of bounds that are to be refused.
+        """Raise PrivotError as `check_columns`, and for values out of bounds if they must be refused.
 
-        `out_of_bounds` is the rule of columns that declare none.
+        `out_of_bounds` is the rule for columns that declare none.
         """
         self.check_columns(table)
         columns = self.points.items()
@@ -343,7 +343,7 @@ class Schema(Summarized, BaseModel):
             raise PrivotError(f"table columns {repeated} are declared twice: declare each once")
         if not self.columns:
             raise PrivotError(
-                f"columns {list(self.declared)} are all made up, or defined by rules: declare one to "
+                f"columns {list(self.declared)} are all generated, or defined by rules: declare one to "
                 "report"
             )
         return self
@@ -356,15 +356,15 @@ def require_different(names: list[str], source: str) -> None:
 
 
 def _table_columns(columns: dict[str, Column]) -> tuple[str, ...]:
-    """Return the names of the table columns of columns, in order."""
+    """Return the names of all table columns of the declared columns, in order."""
     return tuple(part for name in columns for part in columns[name].table_columns(name))
 
 
 def _explain(error: pydantic.ValidationError) -> str:
-    """Return a line that names column, value and remedy for each field of a column with an error.
+    """Return a line with column, value and remedy for each field of a column that has an error.
 
-    Misspelled fields come first, because they usually explain missing ones. All fields beside columns
-    have one line, since a file with many unknown ones is no schema.
+    Misspelled fields come first, because they usually explain missing ones. Errors outside of columns
+    share one line, since a file with many unknown fields is no schema.
     """
     details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     lines: dict[tuple[int | str, ...], str] = {}

@@ -301,8 +301,7 @@ def train(
             have the same `settings` and the checkpoint's identity (the data, the architecture).
         progress: Callback after every step.
         seek: Callback with the number of steps already taken, called before the first step.
-        group: Processes that train together. Each computes the loss of all rows, and its gradients with
-            respect to the process's own rows.
+        group: Processes that train together, each by the loss of all rows and gradients of its own rows.
 
     Raises:
         Interrupted: on SIGINT or SIGTERM, between two steps; the model can be used.

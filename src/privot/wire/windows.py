@@ -16,15 +16,10 @@ from math import isqrt
 
 @dataclass(frozen=True)
 class Rows:
-    """Cells of an area that is an interval in each row.
+    """Cells of an area that is an interval in each row."""
 
-    Arguments:
-        firsts: Cell number of the first cell of each row.
-        starts: Count of the cells before each row; the last entry counts all cells.
-    """
-
-    firsts: list[int]
-    starts: list[int]
+    firsts: list[int]  # cell number of the first cell of each row
+    starts: list[int]  # number of cells before each row; the last entry counts all cells
 
     @property
     def count(self) -> int:
@@ -68,23 +63,16 @@ def _sum_digits(digits: list[int], base: int) -> int:
 class WindowGeometry:
     """Numbers of the cells of windows and of reports.
 
-    Arguments:
-        dimension: Number d of coordinates.
-        steps: Number N of steps of the grid.
-        radius: Radius r of windows, in cells.
-        area: `"box"` or `"l2_ball"`.
-        low: Smallest coordinate of a record: 0, or N/2 in the non-negative part.
-
     >>> cells = WindowGeometry(dimension=1, steps=4, radius=1, area="box", low=0)
     >>> [cells.number([2]) + cells.offset(i) for i in range(cells.window_size)], cells.num_report_cells
     ([2, 3, 4], 7)
     """
 
-    dimension: int
-    steps: int
-    radius: int
-    area: str
-    low: int
+    dimension: int  # number d of coordinates
+    steps: int  # number N of steps of the grid
+    radius: int  # radius r of windows, in cells
+    area: str  # "box" or "l2_ball"
+    low: int  # smallest coordinate of a record: 0, or N/2 in the non-negative part
 
     @cached_property
     def base(self) -> int:

@@ -5,8 +5,8 @@ sums of the target are released, in rounds:
 
 1. Train the classifier on source records (images are randomly changed).
 2. Classify every private record. The class is a function of that record alone, and may be wrong.
-3. Release noisy sums and second moments of residuals by class. They estimate, with shrinkage by their
-   noise, each class's mean and covariance.
+3. Release noisy sums and second moments of residuals by class. From these, estimate each class's mean
+   and covariance, with shrinkage by the noise.
 4. Move the source, class by class, to these moments by the optimal transport of Gaussians, and train the
    classifier on source and moved records.
 
@@ -37,8 +37,8 @@ of `privot.central.sums`, the queries are in `privot.central.classifiers.adapted
 is a function of the releases: the classifier may be published. The number of target records is public.
 No guarantee covers tuning on target labels, or choosing the best of several runs by them.
 
-**Resuming.** The checkpoint contains the releases; training is repeated from them and the source, of
-which the checkpoint has a hash. Another target is refused as in every run by sums.
+**Resuming.** The checkpoint contains the releases and a hash of the source, from which training is
+repeated. Another target is refused as in every run by sums.
 
 References:
     Dowson, Landau, *The Fréchet distance between multivariate normal distributions* (1982). Courty,
@@ -50,6 +50,7 @@ from __future__ import annotations
 
 import copy
 import math
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -73,7 +74,7 @@ from privot.training.loop import threads_for, train
 
 # These settings were chosen on labels of the training split of one target, and used for all others.
 _FLOOR = 1e-3  # smallest variance of a direction, relative to the mean eigenvalue
-_TINY, _SMALLEST_NORM = 1e-12, 1e-6  # smallest divisors: records may not vary, or be zero
+_TINY, _MIN_NORM = 1e-12, 1e-6  # smallest divisors, if records do not vary or are zero
 _SUMS = 0.4  # share of a round's μ² for sums; the rest is for products
 _LAST = 0.6  # share of μ² for the last of several rounds
 _MAX_NUMBERS = 4096  # coordinates of a record
@@ -87,19 +88,12 @@ _MOVED_JITTER = 0.5  # random changes of moved images, relative to the changes o
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Moments of the classes of a domain.
+    """Moments of the classes of a domain."""
 
-    Arguments:
-        means: Means (classes, p).
-        covariances: Covariances along the directions (classes, k, k).
-        directions: Principal directions of the source within classes, as columns (p, p).
-        scale: Variances of the source along the first k directions (k,).
-    """
-
-    means: Floats
-    covariances: Floats
-    directions: Floats
-    scale: Floats
+    means: Floats  # (classes, p)
+    covariances: Floats  # along the first k directions (classes, k, k)
+    directions: Floats  # principal directions of the source within classes, as columns (p, p)
+    scale: Floats  # variances of the source along the first k directions (k,)
 
     @classmethod
     def of(cls, x: Floats, y: Integers, num_classes: int, directions: int) -> ClassMoments:
@@ -127,7 +121,7 @@ class ClassMoments:
         return float(np.sqrt((along**2).sum(axis=1).mean()))
 
     def with_means(self, released: Floats, errors: Floats) -> ClassMoments:
-        """Return moments with means moved towards noisy ones (classes, p) of `errors` (classes,)."""
+        """Return moments with means moved towards noisy ones (classes, p) of deviations `errors`."""
         gaps, noise = (released - self.means) @ self.directions, errors[:, None] ** 2
         variance = np.average(gaps**2 - noise, axis=0, weights=errors**-2.0).clip(min=0.0)
         shrunk = gaps * variance / (variance + noise + _TINY) @ self.directions.T
@@ -190,7 +184,7 @@ def adapt(
         source_x: Public records (n, …), scaled by public numbers; images to [0, 1].
         source_y: Classes of the source records (n,), whole numbers from 0.
         target_x: Private records (m, …), scaled like the source.
-        settings: Budget and settings; those of the keywords if None.
+        settings: Budget and settings; made from the keywords if None.
         checkpoint: File of the run's releases; its ledger is written beside it.
         resume: Whether to continue from checkpoint and ledger.
         progress: Callback after every step of training.
@@ -214,17 +208,13 @@ def adapt(
         )
     path = None if checkpoint is None else Path(checkpoint)
     plan = adaptation.plan(len(target))
-    ledger = open_ledger(plan, path, resume)
-    inputs = {"ledger": ledger.id, "settings": asdict(settings), "source": adaptation.fingerprint}
-    state = Checkpoint(path, inputs, resume)
-    try:
-        with threads_for(0):  # one thread: results do not depend on the number of cores
-            adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
-    finally:
-        ledger.close()
-    return adapted.AdaptedClassifier(
-        adaptation.classifier.eval(), plan, ledger.spent, settings, shape
-    )
+    inputs: dict[str, Any] = {"settings": asdict(settings), "source": adaptation.fingerprint}
+    # With one thread, results do not depend on the number of cores.
+    with closing(open_ledger(plan, path, resume)) as ledger, threads_for(0):
+        state = Checkpoint(path, inputs | {"ledger": ledger.id}, resume)
+        adaptation.run(Rounds(SumMechanism((target.numpy(),), ledger), state), progress)
+    classifier = adaptation.classifier.eval()
+    return adapted.AdaptedClassifier(classifier, plan, ledger.spent, settings, shape)
 
 
 class Adaptation:
@@ -252,7 +242,7 @@ class Adaptation:
                 f"records of {self.flat.shape[1]:,} numbers: give up to {_MAX_NUMBERS:,}, of which "
                 "principal directions are found in a minute: smaller images, or features of them"
             )
-        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), _SMALLEST_NORM)
+        self.norm = max(float(np.linalg.norm(self.flat, axis=1).max()), _MIN_NORM)
 
     @property
     def fingerprint(self) -> str:
@@ -354,7 +344,7 @@ class Adaptation:
         """Return the query of products of residuals from the target's means."""
         residuals = (self.flat - source.means[self.y.numpy()]) @ source.basis
         quantile = float(np.quantile(np.linalg.norm(residuals, axis=1), _RESIDUAL_QUANTILE))
-        norm = max(_RESIDUAL_FACTOR * quantile, _SMALLEST_NORM)
+        norm = max(_RESIDUAL_FACTOR * quantile, _MIN_NORM)
         return adapted.ClassProducts(sums.classifier, target.means, source.basis, norm)
 
     def _classify_both(self, rng: torch.Generator, moved: Tensor) -> tuple[Tensor, float]:

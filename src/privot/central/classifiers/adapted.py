@@ -163,23 +163,15 @@ class Classifier(nn.Module):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AdaptedClassifier(Learned):
-    """Classifier for the target, with the guarantee of the releases that it was learned from.
-
-    Arguments:
-        classifier: h∘g with averaged weights.
-        plan: Plan of the target's releases.
-        releases: Number of releases made.
-        settings: Settings of the adaptation.
-        shape: Shape of a record.
-    """
+    """Classifier for the target, with the guarantee of the releases that it was learned from."""
 
     kind: ClassVar[ModelKind] = ModelKind("central.classifier", 5, "privot central adapt")
 
-    classifier: Classifier
-    plan: SumPlan
-    releases: int
+    classifier: Classifier  # h∘g with averaged weights
+    plan: SumPlan  # plan of the target's releases
+    releases: int  # number of releases made
     settings: AdaptationSettings
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # shape of a record
 
     @property
     def guarantee(self) -> ApproximateDP:

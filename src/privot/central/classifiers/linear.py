@@ -89,9 +89,9 @@ LENGTH = 4096  # norm of the longest factor, in integer steps
 _SCALE = 4095  # norm to which factors are scaled, so that rounding errors do not lead beyond LENGTH
 _TINY = 1e-12  # divisors are at least this
 _SIDE, _CELL, _BINS = 32, 4, 8  # images: largest side, cells of histograms, orientations
-_CENTER = 0.8  # share of the direction of equal coordinates that is subtracted from each part
+_CENTER = 0.8  # norm of the vector of equal coordinates that is subtracted from each part of norm 1
 _CONSTANT = 0.3  # the last feature, before all are divided by their norm
-_MOST_SQUARED = 40  # coordinates of vectors whose products are features
+_MAX_SQUARED = 40  # most coordinates of a vector whose products are features
 _FIRST_SHARE = 0.1  # share of μ² of the first round
 _ROUNDS, _MOMENTUM = 40, 0.9  # T, and the factor of V
 _PROGRESS, _MAX_STEP = (
@@ -104,15 +104,10 @@ _MAX_NOISE = 12.0  # of a score
 
 @dataclass(frozen=True)
 class Features:
-    """Public map from rows of a schema to encoded records, and to features and labels.
-
-    Arguments:
-        schema: Schema of the records.
-        label: Column of categories to predict.
-    """
+    """Public map from rows of a schema to encoded records, and to features and labels."""
 
     schema: Schema
-    label: str
+    label: str  # column of categories to predict
 
     @classmethod
     def of(cls, schema: Schema, label: str | None) -> Self:
@@ -168,7 +163,7 @@ class Features:
             numbers = x / np.maximum(np.array(sizes) - 1, 1)
             parts = np.concatenate([*codes, numbers], axis=1) / math.sqrt(len(sizes))
         else:
-            i, j = np.triu_indices(x.shape[1] if x.shape[1] <= _MOST_SQUARED else 0)
+            i, j = np.triu_indices(x.shape[1] if x.shape[1] <= _MAX_SQUARED else 0)
             parts = np.concatenate([x, x[:, i] * x[:, j]], axis=1)
         return _unit(np.concatenate([parts, np.full((len(x), 1), _CONSTANT)], axis=1))
 
@@ -177,7 +172,8 @@ def histograms(images: NDArray[Any]) -> Floats:
     """Return features (n, d − 1), without the constant, of images (n, channels, h, w) in [0, 1]."""
     images = _pooled(images, -(-max(images.shape[-2:]) // _SIDE))
     half = _pooled(images, 2) if min(images.shape[-2:]) > _CELL else images
-    fine, cells = (_oriented(x.mean(axis=1), c) for x, c in ((images, _CELL), (half, _CELL // 2)))
+    fine = _oriented(images.mean(axis=1), _CELL)
+    cells = _oriented(half.mean(axis=1), _CELL // 2)
     rows = cells[..., :-1, :] + cells[..., 1:, :]
     coarse = (rows[..., :-1] + rows[..., 1:]) / 4  # cells of twice the side, which overlap by half
     parts = [_unit(x.reshape(len(x), -1)) for x in (np.sqrt(fine), np.sqrt(coarse), half)]
@@ -282,21 +278,14 @@ def descend(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearClassifier(Learned):
-    """Linear classifier of records, with the guarantee of the releases that it was learned from.
-
-    Arguments:
-        map: Map of records to features, and the column to predict.
-        whitening: A (d, d).
-        weights: W (K, d).
-        plan: Plan of the releases.
-    """
+    """Linear classifier of records, with the guarantee of the releases that it was learned from."""
 
     kind: ClassVar[ModelKind] = ModelKind("central.linear", 1, "privot.central.fit_classifier")
 
-    map: Features
-    whitening: NDArray[np.float32]
-    weights: Floats
-    plan: SumPlan
+    map: Features  # map of records to features, and the column to predict
+    whitening: NDArray[np.float32]  # A (d, d)
+    weights: Floats  # W (K, d)
+    plan: SumPlan  # plan of the releases
 
     @property
     def guarantee(self) -> ApproximateDP:

@@ -28,14 +28,15 @@ times the first, g. The likelihood uses them all, so features for first moments 
 
 **Prior.** Deviations of class means from the common mean are normal; their variance is the observed
 variance of the linear estimate minus its known noise. Factors are normal with mean 0. Variances are
-log-normal around typical values, with a small spread for a point's direction, and a large one for its
-length and brightness, which are few and differ most between data sets.
+log-normal around typical values. Their spread is small for a point's direction, and large for its
+length and brightness, which differ most between data sets.
 
 **Fit.** The start is the linear estimate of shares and class means, which is unbiased with known noise;
 it also gives the variances of the prior. Then Adam maximizes the likelihood plus the log prior on
 batches of a few thousand reports. Reports are decoded when they are drawn, so memory does not grow with
 their number. The estimated common mean has noise of standard deviation $1/(g \sqrt{a_1 n})$ in each of q
-coordinates. If this noise is longer than any record, an error is raised, since nothing can be learned.
+coordinates. If this noise has a larger norm than any record, nothing can be learned, and an error is
+raised.
 
 Settings were chosen on the training sets of MNIST and Fashion-MNIST: models were fitted to simulated
 reports of 50 000 images and evaluated on the other 10 000 (`docs/results/images.md`).
@@ -324,7 +325,7 @@ class Objective:
         self.classes, self.report, self.answers, self.size = classes, report, answers, size
 
     def __call__(self, rng: torch.Generator) -> tuple[Tensor, float]:
-        """Compute the loss of one step; the marginal error, of no use here, is 0."""
+        """Compute the loss of one step, and 0 for `train`'s marginal error."""
         total = len(self.answers.seeds)
         rows = torch.randint(total, (self.size,), generator=rng).numpy()
         log_likelihood = self.classes.log_densities(self._parts(rows)).mean()
@@ -343,7 +344,7 @@ def _require_candidates(release: Release) -> CandidatesReport:
     report = release.randomizer.candidates
     if report is None:
         raise PrivotError(
-            "estimator 'gaussian_classes' is for candidates: this release holds none; use estimator "
+            "estimator 'gaussian_classes' is for candidates: this release has none; use estimator "
             "'auto'"
         )
     apart = [name for name in release.schema.columns if name not in report.columns]

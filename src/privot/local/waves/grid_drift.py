@@ -9,15 +9,15 @@ with weights scaled so that the nearest wave has weight 1. For h = 0 only the ne
 for h = ∞ all waves count equally. The reference $e^{g'}$ is the density at t for the next **longer
 reach**, with ten times the λ of a single release; for h = ∞ it is uniform, with the λ of a single
 release. So the estimate from distant waves holds wherever reports of near waves do not contradict it: a
-corner that was always empty stays empty by the reports of all waves, and a town that moves is located by
-the reports of a few. Every reach is about half the longer one. A reach is skipped if its weights are
-nearly the same, since its reports would count twice. In one dimension, where the penalty is learned by
-evidence, the reference is uniform for all h.
+corner that was always empty stays empty because of the reports of all waves, and a town that moves is
+located by the reports of a few. Every reach is about half the longer one. A reach is skipped if its
+weights are nearly those of the longer one, because its reports would count twice. In one dimension,
+where the penalty is learned by evidence, the reference is uniform for all h.
 
 **The reach is learned.** Half of the reports of some waves are held out. For every h, densities are
 fitted to the other reports of the same and earlier waves. The longest h is chosen whose log-likelihood
-of the held-out reports is within one standard error of the best. Later waves are left out, because the
-newest wave has none.
+of the held-out reports is within one standard error of the best. Later waves are not used, because the
+newest wave has no later ones.
 
 **Trends.** The distribution is divided into pieces: a range and the rest, or overlapping bumps of a
 number. Each wave's likelihood is expanded in the shares of the pieces, around the density of its time,
@@ -133,7 +133,7 @@ class LocalLikelihood:
         return self._reaches(0.0)[longest_likely_reach(logs, counts)]
 
     def _held_out_logs(self, wave: int, held_out: Array) -> Iterator[Array]:
-        """Yield, by reach, log-likelihoods of a wave's reports given its and earlier waves' others."""
+        """Yield, by reach, log-likelihoods of a wave's reports by densities without `held_out` ones."""
         counts, channel = list(self.counts), self.channels[self.channel_of_wave[wave]]
         counts[wave] = counts[wave] - held_out
         ages, reaches = self.times[wave] - self.times, self._reaches(0.0)

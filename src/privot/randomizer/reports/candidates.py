@@ -63,23 +63,14 @@ class CandidateAnswers:
 
 @dataclass(frozen=True)
 class CandidatesReport:
-    """Report of a column of vectors or images together with a label.
+    """Report of a column of vectors or images together with a label."""
 
-    Arguments:
-        name: Name of the column in the schema.
-        label: Name of the label's column; None without a label.
-        coordinates: Reported coordinates of a vector or an image.
-        features: Map from coordinates and labels to features.
-        mechanism: Mechanism for a vector of features.
-        labels: Declaration of the label's column; None without a label.
-    """
-
-    name: str
-    label: str | None
-    coordinates: Coordinates
-    features: Features
-    mechanism: ClosestCandidates
-    labels: CodedColumn | None = None
+    name: str  # name of the column in the schema
+    label: str | None  # name of the label's column; None without a label
+    coordinates: Coordinates  # reported coordinates of a vector or an image
+    features: Features  # map from coordinates and labels to features
+    mechanism: ClosestCandidates  # mechanism for a vector of features
+    labels: CodedColumn | None = None  # declaration of the label's column; None without a label
 
     def __post_init__(self) -> None:
         column, features = self.coordinates.column, self.features

@@ -16,22 +16,23 @@ answers, so that merging is associative and does not depend on the order, byte f
 
 **Every report is counted once.** Ids are uniform words of 128 bits. Counts contain a **sample** of ids:
 all ids below a **limit**, the largest power of two below which there are at most 65,536 ids. So the
-sample has all ids of few reports, and the sample of a union is a function of the samples of its parts.
-Counts that share a sampled id are not merged. If they share m of n reports, none of these is in the
-sample of k ids, some 32,768 or more, with probability about $(1 − k/n)^m$: less than 10⁻¹³ for a shard
-of a million reports that is counted twice among a billion. Within one source, copies are found exactly,
-as in every release; shards with counts are read only if they share a sampled id.
+sample has all ids if there are few reports, and the sample of a union is a function of the samples of
+its parts. Counts that share a sampled id are not merged. If they share m of n reports, the sample of
+about k ≥ 32,768 ids has none of these with probability about $(1 − k/n)^m$. This is less than 10⁻¹³ for
+a shard of a million reports that is counted twice among a billion. Within one source, copies are found
+exactly, as in every release; shards with counts are read only if they share a sampled id.
 
 **Splits.** Cross-validation holds out random reports, independently of their content. Given counts, the
 number of held-out reports among n equal reports is binomial. So folds, halves and held-out waves are
 drawn from the counts when they are needed (`halves`; `CountTables.held_out` of
 `privot.local.classes.counts`), with the distribution of a split by ids.
 
-**Memory** grows with the number of distinct answers, at most that of cells for a map, not with reports.
+**Memory** grows with the number of distinct answers, for a map at most the number of cells, not with the
+number of reports.
 
 **Privacy review.** Counts are a function of reports, hence post-processing, with their guarantee. Anyone
-who saw a sampled id learns that its report is counted, as from the release. Files may be forged, as
-reports may: the checksum finds damage, and answers that no device sends are refused.
+who saw a sampled id learns that its report is counted, as from the release. The checksum finds damage,
+and answers that no device sends are refused; but a file can be forged, as reports can.
 """
 
 import hashlib
@@ -94,7 +95,7 @@ class Tally:
     """Counts of distinct answers that arrive in batches.
 
     Few possible answers are counted in an array of all of them. Otherwise answers wait until they are
-    more than the distinct answers counted before, so that each is sorted only a few times.
+    more numerous than the distinct answers counted before, so that each is sorted only a few times.
 
     Arguments:
         size: Number of possible answers, of one integer each, if these are few; otherwise None.
@@ -346,17 +347,12 @@ _point_answers = lru_cache(maxsize=8)(PointAnswers)  # construction takes millis
 
 @dataclass(frozen=True, eq=False)
 class CountPlan:
-    """Conversion of the reports of one randomizer to answers by key.
-
-    Arguments:
-        randomizer: The randomizer.
-        columns: Split columns, in the schema's order, with the forms that number their answers.
-        points: Conversion for the only column, if it has points.
-    """
+    """Conversion of the reports of one randomizer to answers by key."""
 
     randomizer: Randomizer
+    # Split columns, in the schema's order, with the forms that number their answers.
     columns: tuple[tuple[SplitReport, Form], ...] = ()
-    points: PointAnswers | None = None
+    points: PointAnswers | None = None  # conversion for the only column, if it has points
 
     @classmethod
     def of(cls, randomizer: Randomizer) -> Self:
@@ -387,7 +383,10 @@ class CountPlan:
         return None if size is None or size > _MAX_DENSE else size
 
     def read(self, table: pa.Table) -> tuple[pa.Array, dict[Key, Answers]]:
-        """Return why no device sends each report, or null, and the answers by key if none is refused."""
+        """Return the reasons why no device sends a report (n,), else null, and the answers by key.
+
+        If any report has a reason, the answers may be missing or wrong.
+        """
         if self.points is not None:
             answers, found = self.points.read(table)
             doubtful = np.flatnonzero(~found | table.column(REPORT_ID).is_null().to_numpy())
@@ -489,7 +488,7 @@ def count(sources: Source | Iterable[Source], randomizer: Randomizer | None = No
 def _releases(
     sources: Source | Iterable[Source], randomizer: Randomizer | None
 ) -> Iterator[Release]:
-    """Yield the sources as releases, with one release of several consecutive tables."""
+    """Yield the sources as releases; consecutive tables are joined to one release."""
     tables: list[pa.Table] = []
     for source in [sources] if isinstance(sources, Source) else sources:
         if isinstance(source, str | Path | Release):

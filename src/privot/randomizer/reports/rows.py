@@ -110,14 +110,10 @@ def order_of(words: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 class IdSample(NamedTuple):
-    """Sample of ids: those whose first word is below a limit (`privot.randomizer.reports.counts`).
+    """Sample of ids: those whose first word is below a limit (`privot.randomizer.reports.counts`)."""
 
-    Arguments:
-        limit: The limit, a power of two.
-        words: Distinct ids as pairs of words (k, 2), sorted.
-    """
-
-    limit: int = 2**64
+    limit: int = 2**64  # the limit, a power of two
+    # Distinct ids as pairs of words (k, 2), sorted.
     words: NDArray[np.uint64] = np.zeros((0, 2), np.uint64)
 
     def joined(self, other: "IdSample") -> "IdSample":

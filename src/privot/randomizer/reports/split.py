@@ -189,17 +189,11 @@ class _Pixels(Layout):
 
 @dataclass(frozen=True)
 class SplitReport:
-    """Part of a report with one column.
+    """Part of a report with one column."""
 
-    Arguments:
-        name: Name of the column in the schema.
-        column: Declaration of its values.
-        mechanism: Mechanism that reports them.
-    """
-
-    name: str
-    column: Column
-    mechanism: Mechanism
+    name: str  # name of the column in the schema
+    column: Column  # declaration of its values
+    mechanism: Mechanism  # mechanism that reports them
 
     @cached_property
     def layout(self) -> Layout:

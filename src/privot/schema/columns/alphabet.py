@@ -89,19 +89,15 @@ class Alphabet(ABC):
 class Categories(Alphabet):
     """Alphabet of named values, and of the missing value if the column is nullable.
 
-    Arguments:
-        names: Listed values.
-        other: The listed value that stands for all unlisted ones; None if there is none.
-        nullable: Whether a value may be missing.
-
     Examples:
         >>> Categories(("red", "blue"), nullable=True).size
         3
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # listed values
+    # The listed value that stands for all unlisted ones; None if there is none.
     other: str | None = None
-    nullable: bool = False
+    nullable: bool = False  # whether a value may be missing
 
     def __post_init__(self) -> None:
         if self.nullable and MISSING in self.names:

@@ -68,18 +68,12 @@ class RecordError(PrivotError):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One kind of problem in some rows of one table column.
+    """One kind of problem in some rows of one table column."""
 
-    Arguments:
-        column: Name of the table column.
-        fault: The problem as a predicate, such as `"has no value"`.
-        remedy: What to do about it.
-        rows: Mask (n,) of the rows that have the problem, at least one.
-    """
-
-    column: str
-    fault: str
-    remedy: str
+    column: str  # name of the table column
+    fault: str  # the problem as a predicate, such as `"has no value"`
+    remedy: str  # what to do about it
+    # Mask (n,) of the rows that have the problem, at least one.
     rows: NDArray[np.bool_] = field(repr=False)
 
     def error(self, rows_before: int = 0) -> RecordError:
@@ -317,11 +311,6 @@ class Steps:
     A column of such values is represented by the step counts k, as dates are by days. Bins contain
     whole steps, and values are written as rounded decimals.
 
-    Arguments:
-        origin: Value o of step 0.
-        size: Step s.
-        digits: Number of decimals of the values.
-
     Examples:
         >>> cents = Steps.to_decimals(2)
         >>> cents.count(np.array([0.07, 1.28])).round().tolist()
@@ -330,9 +319,9 @@ class Steps:
         [0.07, 0.3]
     """
 
-    origin: float
-    size: float
-    digits: int
+    origin: float  # value o of step 0
+    size: float  # step s
+    digits: int  # number of decimals of the values
 
     @classmethod
     def to_decimals(cls, decimals: int) -> Self:

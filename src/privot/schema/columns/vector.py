@@ -39,11 +39,6 @@ class Cells(Alphabet):
     which does not store them. A decoded vector is drawn from its cell's intersection with the domain,
     by a density that is continuous across cells (`privot.schema.sampling`).
 
-    Arguments:
-        domain: Domain of the vectors, in the column's units.
-        bins: Number b of bins along each axis; by default 16 for d = 2 and 6 for d = 3.
-        nullable: Whether a vector may be missing.
-
     Examples:
         >>> from privot.schema import Box
         >>> cells = Cells(Box((0.0, 0.0), (1.0, 3.0)), bins=2)
@@ -53,9 +48,10 @@ class Cells(Alphabet):
         [1, 3]
     """
 
-    domain: Domain
+    domain: Domain  # domain of the vectors, in the column's units
+    # Number b of bins along each axis; by default 16 for d = 2 and 6 for d = 3.
     bins: int | None = None
-    nullable: bool = False
+    nullable: bool = False  # whether a vector may be missing
 
     def __post_init__(self) -> None:
         d = self.domain.dimension
