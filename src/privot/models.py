@@ -45,6 +45,7 @@ from privot.schema.sampling import completed, split_where
 __all__ = [
     "NO_CHECKPOINT",
     "Checkpoint",
+    "Component",
     "Guarantee",
     "History",
     "Learned",
@@ -299,6 +300,25 @@ class Stored:
     fields: dict[str, Any]
     arrays: dict[str, Array]
     history: History | None
+
+
+class Component(ABC):
+    """Part of a model that its folder stores: a law, a sampler of records, or a drift over time."""
+
+    kind: ClassVar[str]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the plain values that `build` needs in addition to the arrays."""
+        return {}
+
+    @abstractmethod
+    def arrays(self) -> Mapping[str, Array]:
+        """Return the parameters as arrays by name."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, context: Any, fields: Mapping[str, Any], arrays: Mapping[str, Array], /) -> Self:
+        """Restore it from its fields and arrays, and the map, randomizer or sampler it depends on."""
 
 
 class Sums(Summarized, Sized, ABC):

@@ -99,4 +99,4 @@ def test_latent_of_8192_and_2000_slices():
     assert bool(torch.isfinite(gradient).all())
     assert float(gradient.abs().max()) > 0
     assert mechanism.ledger.left == 0
-    assert mechanism.ledger.guarantee.epsilon <= 10
+    assert mechanism.ledger.plan.guarantee.epsilon <= 10

@@ -48,12 +48,6 @@ def test_what_is_no_number_of_uses_spends_nothing_and_opens_nothing(ledger, uses
     assert spend_all(ledger) == 10
 
 
-def test_the_guarantee_is_the_plans_after_any_number_of_uses(ledger):
-    for _ in range(3):
-        assert ledger.guarantee == ledger.plan.guarantee
-        ledger.spend()
-
-
 def test_what_is_on_disk_is_never_less_than_what_was_spent(tmp_path):
     path = tmp_path / "run.ledger"
     ledger = Ledger(Uses(300), path, ahead=7)

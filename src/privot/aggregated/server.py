@@ -62,7 +62,7 @@ from privot.core.errors import MOST_ROWS, PrivotError, require_choice
 from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_json
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import Guarantee
-from privot.privacy.ledger import Chain, Ledger
+from privot.privacy.ledger import Chain, Ledger, Plan
 
 _TABLES = """
 CREATE TABLE server (role TEXT NOT NULL);
@@ -84,7 +84,7 @@ REFUSED = {
 
 
 @dataclass(frozen=True)
-class ServerPlan:
+class ServerPlan(Plan):
     """Plan of a server's ledger, which counts the reports that were opened, each once."""
 
     encoder: Encoder
@@ -99,7 +99,6 @@ class ServerPlan:
         return self.encoder.guarantee(self.encoder.people)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {"encoder": self.encoder.fingerprint, "role": self.role}
 
 

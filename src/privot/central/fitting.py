@@ -47,7 +47,7 @@ from privot.core.errors import (
     require_seed,
 )
 from privot.local.model import read_condition
-from privot.models import Checkpoint, History, Model, ModelKind, Stored
+from privot.models import Checkpoint, Component, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP
 from privot.privacy.ledger import Ledger
 from privot.schema import Box, Schema
@@ -230,31 +230,14 @@ class RecordMap(ABC):
         return {name: getattr(self, name) for name in names} | {"schema": self.schema.to_dict()}
 
 
-class Law(ABC):
-    """Distribution of records that was learned from releases."""
-
-    kind: ClassVar[str]
+class Law(Component):
+    """Distribution of records that was learned from releases, restored for its map of records."""
 
     @abstractmethod
     def pieces(
         self, records: Any, num_rows: int, rng: np.random.Generator, where: Mapping[str, Any]
     ) -> Iterator[pa.Table]:
         """Sample rows that meet the condition `where`, and yield tables of at most `PIECE` rows."""
-
-    def fields(self) -> dict[str, Any]:
-        """Return plain values that `build` needs in addition to the arrays."""
-        return {}
-
-    @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the parameters of the law as named arrays."""
-
-    @classmethod
-    @abstractmethod
-    def build(
-        cls, records: Any, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
-        """Build the law from its record map, its `fields` and its `arrays`."""
 
 
 class CentralFit(ABC):
@@ -365,7 +348,7 @@ class LawModel(Model):
             "law": {"kind": self.law.kind} | self.law.fields(),
         }
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Mapping[str, NDArray[Any]]:
         return self.law.arrays()
 
 

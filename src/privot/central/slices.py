@@ -66,9 +66,9 @@ References:
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -81,7 +81,7 @@ from privot.core.errors import PrivotError
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.mechanisms.samplers import random_words, uniforms_below
 from privot.privacy import ApproximateDP
-from privot.privacy.ledger import Ledger, charge, fingerprint
+from privot.privacy.ledger import Ledger, Plan, charge, fingerprint
 from privot.privacy.slice_accounting import Method, SlicedAccounting
 
 EMPTY = -1  # index of an empty slot
@@ -96,7 +96,7 @@ _CHUNK = 4096  # records projected at once
 
 
 @dataclass(frozen=True)
-class SlicePlan:
+class SlicePlan(Plan):
     """Declared releases of a run, and the noise for their (ε, δ).
 
     The plan is public, and fixed before private data are read. Its guarantee covers all releases,
@@ -120,8 +120,6 @@ class SlicePlan:
     delta: float
     grid: float
     method: Method = "rdp"
-
-    noun: ClassVar[str] = "releases"
 
     def __post_init__(self) -> None:
         accounted = self.accounting.grid >= accounted_grid(self.grid, self.rows)
@@ -161,21 +159,14 @@ class SlicePlan:
 
     @property
     def uses(self) -> int:
-        """Number of releases that are declared."""
         return self.steps
 
     @cached_property
     def guarantee(self) -> ApproximateDP:
-        """Guarantee of all declared releases together, however many are made."""
         return self.accounting.guarantee(self.stddev, self.steps, self.delta, self.method)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the plan of `to_dict`."""
         return cls(**fields | {"accounting": SlicedAccounting(**fields["accounting"])})
 
 

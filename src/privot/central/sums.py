@@ -69,11 +69,11 @@ References:
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ from privot.mechanisms.samplers import check_ratio
 from privot.models import Checkpoint
 from privot.privacy import ApproximateDP, calibrate_gaussian, gaussian_epsilon
 from privot.privacy.guarantees import Neighboring
-from privot.privacy.ledger import Countable, Ledger, charge, fingerprint
+from privot.privacy.ledger import Ledger, Plan, charge, fingerprint
 from privot.privacy.rounding import at_most
 from privot.training import Interrupted, Progress
 
@@ -94,7 +94,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Records = tuple[NDArray[Any], ...]
 Chunks = Callable[[], Iterable[Records]]  # each call makes one pass over all records
-P = TypeVar("P", bound=Countable)
+P = TypeVar("P", bound=Plan)
 
 DIAGONAL, OTHER = 29, 41  # 41² = 1681 ≤ 1682 = 2·29²
 _UP = 1 + 2.0**-40  # exceeds 1 + the relative rounding errors of Δ and of μ by far
@@ -170,7 +170,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class SumPlan:
+class SumPlan(Plan):
     """Noise of the rounds of a run, and the guarantee of all of them together.
 
     Arguments:
@@ -191,8 +191,6 @@ class SumPlan:
     records: int
     unit: str = "person"
     neighboring: Neighboring = "replace_one"
-
-    noun: ClassVar[str] = "releases"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ratios", tuple(float(ratio) for ratio in self.ratios))
@@ -217,12 +215,10 @@ class SumPlan:
 
     @property
     def uses(self) -> int:
-        """Number of rounds that are declared."""
         return len(self.ratios)
 
     @cached_property
     def guarantee(self) -> ApproximateDP:
-        """Guarantee of all rounds together, however many of them are made."""
         total = math.sqrt(math.fsum(ratio**2 for ratio in self.ratios)) * _UP
         epsilon = gaussian_epsilon(1.0, total, self.delta)
         return ApproximateDP(epsilon, self.delta, self.neighboring, self.unit)
@@ -234,15 +230,6 @@ class SumPlan:
     def released_stddev(self, query: "Query", index: int = 0) -> float:
         """Return the standard deviation that the release of round `index` will state (`NoisySums`)."""
         return self.stddev(query, index) / (DIAGONAL if query.moment == 2 else 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self) | {"ratios": list(self.ratios)}
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Return the plan of `to_dict`."""
-        return cls(**fields | {"ratios": tuple(fields["ratios"])})
 
 
 class Query(ABC):

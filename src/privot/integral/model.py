@@ -51,7 +51,7 @@ from privot.integral.records import RecordSpace, Space, space_from_dict
 from privot.integral.references import Reference
 from privot.models import Learned, ModelKind, Stored
 from privot.privacy import ApproximateDP, IntegralPrivacy
-from privot.privacy.ledger import Chain, Ledger, charge, fingerprint
+from privot.privacy.ledger import Chain, Ledger, Plan, charge, fingerprint
 from privot.privacy.rounding import at_most, multiply_up, percent_at_most
 from privot.schema import Schema
 
@@ -60,7 +60,7 @@ _MIN_VARIATION = 0.05  # total variation from the reference below which a warnin
 
 
 @dataclass(frozen=True)
-class DrawPlan:
+class DrawPlan(Plan):
     """Declared number of draws and their price."""
 
     id: str  # random id of the model
@@ -76,20 +76,14 @@ class DrawPlan:
 
     @property
     def uses(self) -> int:
-        """Number of draws that are declared."""
         return self.draws
 
     @property
     def guarantee(self) -> IntegralPrivacy | ApproximateDP:
-        """Guarantee of all draws together, made or not."""
         epsilon = multiply_up(float(self.draws), self.epsilon)
         if self.delta:
             return ApproximateDP(epsilon, self.delta, "any", self.unit)
         return IntegralPrivacy(epsilon, unit=self.unit)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def price_of_draw(epsilon: float | None, epsilon_per_draw: float | None, draws: int) -> float:
@@ -312,7 +306,7 @@ class IntegralModel(Learned):
         low, high = fields["limits"]
         reference = getattr(tilt, "grid", space.reference)  # a table belongs to its grid
         density = TiltedDensity(reference, tilt, low, high, normalizer)
-        return cls(density, Ledger(DrawPlan(**fields["plan"])), space, fields["made_with"])
+        return cls(density, Ledger(DrawPlan.from_dict(fields["plan"])), space, fields["made_with"])
 
     @classmethod
     def load(cls, path: str | Path, reference: Reference | None = None) -> Self:

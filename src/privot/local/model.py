@@ -24,7 +24,7 @@ References:
 """
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, load_object
 from privot.local.releases import Releases
-from privot.models import History, Model, ModelKind, Stored
+from privot.models import Component, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -56,29 +56,12 @@ _MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, since the pilot m
 _MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
 
 
-class Sampler(ABC):
-    """Distribution of records that can be sampled and stored."""
-
-    kind: ClassVar[str]
+class Sampler(Component):
+    """Distribution of records that can be sampled, restored for the records of a randomizer."""
 
     @abstractmethod
     def records(self, num_rows: int, rng: np.random.Generator, where: Condition) -> pa.Table:
         """Draw records that satisfy a condition, or raise PrivotError if the sampler cannot."""
-
-    @abstractmethod
-    def fields(self) -> dict[str, Any]:
-        """Return the plain values that restore the sampler, together with the arrays."""
-
-    @abstractmethod
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays of the sampler by name."""
-
-    @classmethod
-    @abstractmethod
-    def build(
-        cls, randomizer: Randomizer, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-    ) -> Self:
-        """Restore the sampler of a randomizer's records from its fields and arrays."""
 
 
 # Classes of samplers by kind, imported on use, because only networks need PyTorch.

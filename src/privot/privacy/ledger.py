@@ -76,12 +76,13 @@ import os
 import secrets
 import threading
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,10 +138,6 @@ class Chain:
         fields = {"uses": uses, "spent": self.spent + uses, "at": now, "previous": self.head}
         entry = fields | {"hash": _hash(fields)}
         return type(self)(self.id, self.plan, (*self.entries, entry))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"id": self.id, "plan": self.plan, "entries": list(self.entries)}
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -239,26 +236,32 @@ class BudgetExhausted(PrivotError):  # noqa: N818 (the normal end of a plan, not
     """Fewer uses are left than requested."""
 
 
-class Countable(Protocol):
-    """Plan of a declared number of uses."""
+class Plan(ABC):
+    """Plan of a declared number of uses: a dataclass of all settings that determine privacy."""
+
+    noun: ClassVar[str] = "releases"  # name of the uses, in the plural
 
     @property
+    @abstractmethod
     def uses(self) -> int:
         """Number of declared uses."""
 
     @property
-    def noun(self) -> str:
-        """Name of the uses, in the plural."""
-
-    @property
+    @abstractmethod
     def guarantee(self) -> Guarantee:
-        """Guarantee of all uses together."""
+        """Guarantee of all declared uses together, made or not."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all settings that determine privacy, as plain values."""
+        """Return plain values for JSON."""
+        return asdict(self)  # type: ignore[call-overload]  # all are dataclasses
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Return the plan of `to_dict`."""
+        return cls(**fields)
 
 
-P = TypeVar("P", bound=Countable)
+P = TypeVar("P", bound=Plan)
 
 
 class Ledger(OwnProcess, Generic[P]):
@@ -317,11 +320,6 @@ class Ledger(OwnProcess, Generic[P]):
     def left(self) -> int:
         """Number of uses that may still be made."""
         return self.plan.uses - self.spent
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """Guarantee of all declared uses together, for any number of uses made."""
-        return self.plan.guarantee
 
     def spend(self, uses: int = 1) -> int:
         """Count uses; call it before they are made.
@@ -395,7 +393,7 @@ class Ledger(OwnProcess, Generic[P]):
                     "whose budget adds to that one"
                 )
             with updating_witness(chain, state):
-                write_json(path, chain.to_dict())
+                write_json(path, asdict(chain))
         self.path, self._has_file = path, True
         self._reserved, self._unused = used, 0
 
@@ -403,7 +401,7 @@ class Ledger(OwnProcess, Generic[P]):
         assert self.path is not None
         longer = chain.with_entry(uses)
         with updating_witness(longer, state):
-            write_json(self.path, longer.to_dict())
+            write_json(self.path, asdict(longer))
         self._reserved = longer.spent
 
     def _verified(self, state: Path) -> Chain:

@@ -50,6 +50,7 @@ from privot.local.grid_channels import (
     grid_channel,
 )
 from privot.local.waves.paths import ShareCoordinates, ShareLikelihood, ShareRatio, ShareSeries
+from privot.models import Component
 from privot.randomizer import Counts, Randomizer
 from privot.randomizer.reports.counts import IdSample
 from privot.schema.columns.column import RANGE
@@ -189,7 +190,7 @@ class LocalLikelihood:
 
 
 @dataclass(frozen=True, eq=False)
-class GridDrift:
+class GridDrift(Component):
     """Drift of one column of points: counts of all waves, and the reach of the local likelihood."""
 
     sampler: GridSampler  # sampler of all waves together, whose grid is used at all times
@@ -315,7 +316,6 @@ class GridDrift:
         return np.array(table[column].to_numpy(zero_copy_only=False), np.float64)
 
     def fields(self) -> dict[str, Any]:
-        """Return the stored plain values."""
         return {
             _RANDOMIZER_KEY: list(self.randomizer_of_wave),
             "reach": self.reach,
@@ -323,14 +323,12 @@ class GridDrift:
         }
 
     def arrays(self) -> dict[str, Array]:
-        """Return the stored arrays by name."""
         return {"times": self.times} | {f"counts_{i}": wave for i, wave in enumerate(self.counts)}
 
     @classmethod
     def build(
         cls, sampler: GridSampler, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
-        """Restore the drift that `fields` and `arrays` describe."""
         randomizer_of_wave = tuple(fields[_RANDOMIZER_KEY])
         counts = tuple(arrays[f"counts_{i}"] for i in range(len(randomizer_of_wave)))
         randomizers = tuple(map(Randomizer.from_json, fields["randomizers"]))

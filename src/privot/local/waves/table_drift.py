@@ -33,6 +33,7 @@ from privot.local.waves.paths import (
     ShareRatio,
     ShareSeries,
 )
+from privot.models import Component
 from privot.randomizer import Counts
 from privot.schema.domains import Array
 from privot.schema.sampling import values_of
@@ -43,7 +44,7 @@ _MAX_ATOMIC = 12  # most intervals of a number whose pieces are its values inste
 
 
 @dataclass(frozen=True, eq=False)
-class TableDrift:
+class TableDrift(Component):
     """Drift of a table: latent classes of all waves together, and one series of shares per column."""
 
     sampler: LatentClassSampler  # sampler of all waves together
@@ -165,12 +166,7 @@ class TableDrift:
                     likelihoods[query.column].information[:] += law.T @ information @ law
         return likelihoods
 
-    def fields(self) -> dict[str, Any]:
-        """Return the stored plain values."""
-        return {}
-
     def arrays(self) -> dict[str, Array]:
-        """Return the stored arrays by name."""
         arrays: dict[str, Array] = {"times": self.times}
         for number, series in enumerate(self.series):
             arrays |= {
@@ -185,7 +181,6 @@ class TableDrift:
     def build(
         cls, sampler: LatentClassSampler, fields: Mapping[str, Any], arrays: Mapping[str, Array]
     ) -> Self:
-        """Restore the drift that `fields` and `arrays` describe."""
         series = (
             ShareSeries(
                 ShareCoordinates(arrays[f"shares_{i}"], arrays[f"basis_{i}"]),

@@ -89,9 +89,19 @@ def _from_text(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
     except pa.ArrowInvalid:
+        if pa.types.is_unsigned_integer(kind):
+            return _as_unsigned(texts, kind)
         # Some text is not a number: it becomes null, and the rest is converted.
         texts = pc.if_else(pc.match_substring_regex(texts, _pattern(kind)), texts, None)
         return _as_list(texts, kind) if _is_list(kind) else texts.cast(kind)
+
+
+def _as_unsigned(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert text to integers ≥ 0 of a type; null for other text and larger numbers."""
+    digits = pc.if_else(pc.match_substring_regex(texts, r"^\d{1,20}$"), texts, None)
+    numbers = (None if text is None else int(text) for text in digits.to_pylist())
+    fitting = [n if n is not None and n < 2**kind.bit_width else None for n in numbers]
+    return pa.array(fitting, kind)
 
 
 def _join_numbers(lists: pa.Array) -> pa.Array:
@@ -138,24 +148,7 @@ def _pattern(kind: pa.DataType) -> str:
         return "^(true|false)$"
     if pa.types.is_floating(kind):
         return r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
-    if pa.types.is_unsigned_integer(kind):
-        return f"^({_at_most(2**kind.bit_width - 1)})$"
     return r"^-?\d{1,9}$"  # signed numbers are codes, cells and sheets: int32, below 10⁹
-
-
-def _at_most(largest: int) -> str:
-    """Return a regular expression for the decimal integers from 0 to `largest`.
-
-    They have fewer digits than `largest`, equal it, or have a smaller digit after an equal prefix.
-    """
-    digits = str(largest)
-    alternatives = [rf"\d{{1,{len(digits) - 1}}}", digits]
-    for place, digit in enumerate(digits):
-        first = int(place == 0)
-        if int(digit) > first:
-            below = f"[{first}-{int(digit) - 1}]"
-            alternatives.append(rf"{digits[:place]}{below}\d{{{len(digits) - place - 1}}}")
-    return "|".join(alternatives)
 
 
 def _is_list(kind: pa.DataType) -> bool:
