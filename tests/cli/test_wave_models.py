@@ -73,6 +73,9 @@ def test_shuffled_waves_state_the_smallest_batch_and_all_together(folder, run):
         wave = randomizer.privatize(uses_only(0.3 + 0.1 * number, count, number))
         wave.save(folder / f"batch-{number}.parquet")
     Panel("uses", 2, 1_767_571_200, 604_800, "2026").save(folder / "panel.json")
+    # By default these would be waves 1 and 2, whatever they are, and people would report in one.
+    code, _, err = run("fit batch-0.parquet batch-1.parquet --panel panel.json -o mixed --force")
+    assert (code, "times are missing" in err) == (2, True), err
     two = "batch-0.parquet batch-1.parquet --start 2026-01-05 --every 7"
     code, out, err = run(f"fit {two} --panel panel.json -o mixed --force")
     assert code == 0, err

@@ -108,7 +108,7 @@ def test_a_panel_of_shuffled_waves_shows_their_composition(folder, shuffled):
     refusals = {
         f"{line} --reports 49": "49 reports were accepted, and the promise is of a batch of 50",
         "waves show panel.json --reports 50": "--reports is of waves of shuffled reports",
-        "waves show model --column smokes --reports 50": "leave --randomizer, --reports and --person",
+        "waves show model --column smokes --reports 50": "leave out -r, --reports and --person",
     }
     for arguments, words in refusals.items():
         refused = privot(folder, *arguments.split())

@@ -66,5 +66,5 @@ def test_a_release_says_of_what_wave_each_shard_is(tmp_path):
     for number, strange in enumerate((None, other)):
         with pytest.raises(PrivotError, match="several panels, or of none"):
             sealed_waves(shards(tmp_path / f"{number}", mine(1), strange))
-    with pytest.raises(PrivotError, match="or its wave"):
+    with pytest.raises(PrivotError, match="cannot be read: copy it again"):
         sealed_waves(shards(tmp_path / "bad", {b"privot.wave": b"[]"}))

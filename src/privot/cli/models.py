@@ -138,12 +138,11 @@ def fit(
     with_check: bool = Option(True, "--check/--no-check", help="Grade uses of a table's model."),
     target: console.Target = None,
     waves: bool = Option(
-        False,
-        "--waves",
-        help="Each release is one wave of a changing population; or one release of `privot serve "
-        "--panel` contains all waves. --times, --start, --onto and --panel imply it.",
+        False, "--waves", help="Each release is a wave; or one of `privot serve --panel` has all."
     ),
-    times: str | None = Option(None, help="Times of waves (numbers or dates): 1,2,3 … by default."),
+    times: str | None = Option(
+        None, help="Times of waves, numbers or dates; 1,2,3 … without --panel."
+    ),
     start: str | None = Option(None, help="Time of the first wave, instead of --times."),
     every: float = Option(1.0, help="With --start: time between waves, in days if it is a date."),
     onto: Path | None = Option(None, help="Model of earlier waves, to which these are added."),

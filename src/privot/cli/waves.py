@@ -102,9 +102,7 @@ def show(
     """
     if column is not None:
         if (randomizer, reports, person) != (None, None, None):
-            raise PrivotError(
-                "--column is of a model of waves: leave --randomizer, --reports and --person out"
-            )
+            raise PrivotError("--column is of a model: leave out -r, --reports and --person")
         _show_trend(panel, column, value, level, as_json)
         return
     if value is not None or as_json or panel.is_dir():
@@ -208,9 +206,7 @@ def _require_signed(key: str | None, *files: Path) -> None:
         if key is not None:
             require_signature(file, key)
         elif signature_path(file).exists():
-            raise PrivotError(
-                f"{printable(str(file))} is signed: give --public-key, as its holder published it"
-            )
+            raise PrivotError(f"{printable(str(file))} is signed: give --public-key of its holder")
 
 
 def _read_record(path: Path) -> Record:
@@ -299,9 +295,7 @@ def learn_waves(
     releases = open_releases(context, paths, beside, strict=strict, replace=replaced, inputs=waves)
     if before is not None:
         if panel not in (None, before.panel):  # times of earlier waves may be no waves of it
-            raise PrivotError(
-                "the panel is another than the model's: give waves of one panel, or fit anew"
-            )
+            raise PrivotError("the panel is not the model's: give waves of one panel, or fit anew")
         model = before
         for release, after in zip(releases, model_times or [], strict=True):
             model = model.add(release, after)

@@ -76,9 +76,7 @@ def sealed_waves(path: Path) -> SealedWaves | None:
             panels.add(json.dumps(fields["panel"], sort_keys=True))
             waves.setdefault(int(fields["wave"]), []).append(file)
         except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
-            raise PrivotError(
-                f"{printable(str(file))} cannot be read, or its wave: copy it again"
-            ) from None
+            raise PrivotError(f"{printable(str(file))} cannot be read: copy it again") from None
     if panels == {"null"}:
         return None
     if len(panels) > 1:

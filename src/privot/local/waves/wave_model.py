@@ -419,9 +419,7 @@ def require_wave(
     A release of several waves, or that names another panel or wave than the given ones, is refused.
     """
     if len(release.waves) > 1:
-        raise PrivotError(
-            "a wave has the reports of several: fit the collector's release by itself"
-        )
+        raise PrivotError("a wave has the reports of several: fit the collector's release alone")
     if panel:
         named = {"panel": panel.to_dict(), "wave": _wave_numbers([time], dated, panel)[0]}
         if any(json.loads(text) != named for text in release.waves):
@@ -452,7 +450,7 @@ def fit_waves(
     Arguments:
         releases: One release per wave, or its counts, in order of time, with one schema; ε may differ.
             A release of shuffled reports is one batch.
-        times: Times of the waves, increasing numbers or dates; by default 1, 2, 3 …
+        times: Times of the waves, increasing numbers or dates; without a panel, by default 1, 2, 3 …
         settings: Settings of the fit of all waves together.
         panel: Panel in whose slots people reported, for the guarantee of all waves together. Times are
             then the days on which its waves begin, or their numbers.
@@ -467,6 +465,8 @@ def fit_waves(
     waves = list(releases)
     if len(waves) < 2:
         raise PrivotError(f"releases has {len(waves)}: give two waves or more, or use fit")
+    if panel and times is None:
+        raise PrivotError("times are missing: give a panel's waves their numbers, or first days")
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     all_waves = Releases.of(waves)
