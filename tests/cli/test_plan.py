@@ -83,6 +83,20 @@ def test_the_next_command_calibrates_what_is_recommended(run, tmp_path, epsilon)
     assert out.splitlines()[-1] == f"next: {fields['command']}"
 
 
+def test_a_plan_states_what_no_method_undercuts(run, tmp_path):
+    (tmp_path / "home.toml").write_text(
+        '[columns.home]\nkind = "vector"\ncolumns = ["x", "y"]\nbounds = [[0, 1], [0, 1]]\n'
+    )
+    code, out, _ = run("plan home.toml --epsilon 2 --people 20000 --json")
+    fields = json.loads(out)
+    floor = fields["floors"]["home"]
+    assert code == 0
+    assert 0 < floor["error"] < fields["columns"][0]["options"][0]["error"] < 2 * floor["worst"]
+    _, out, _ = run("plan home.toml --epsilon 2 --people 20000")
+    (line,) = [line for line in out.splitlines() if "every method errs by W2 = " in line]
+    assert 0.9 * floor["error"] < float(line.split("W2 = ")[1].split()[0]) <= floor["error"]
+
+
 def test_too_few_people_are_told_so(run):
     _, few, _ = run("plan schema.toml --epsilon 1 --people 500")
     _, many, _ = run("plan schema.toml --epsilon 8 --people 500000")

@@ -182,6 +182,7 @@ def plan(
 
     The same ε where others are trusted: privot plan schema.toml --epsilon 1 --people 200000 --where all
     """
+    from privot.evaluation.floors import floor_of_codes, floor_of_points, table_floor_words
     from privot.randomizer import plan_reports
 
     if where is not None:  # errors at places of trust
@@ -210,16 +211,29 @@ def plan(
         model = None if like is None else console.load_local(like, "give a model by `privot fit`")
         with console.step_bar("rehearsing") as progress:
             fitted = forecast_fit(declared, epsilon, people, like=model, progress=progress)
+    randomizer = privot.Randomizer.calibrate(declared, epsilon)
+    floors = {
+        name: floor
+        for name, mechanism in randomizer.mechanisms.items()
+        if (floor := floor_of_points(mechanism, declared.columns[name], people))
+    }
+    table_floor = floor_of_codes(randomizer, people)
     if as_json:
-        fit_fields = {} if fitted is None else {"fit": asdict(fitted)}
-        print(json.dumps(asdict(overall) | fit_fields | {"command": command}))
+        fields: dict[str, Any] = {} if fitted is None else {"fit": asdict(fitted)}
+        fields |= {"floors": {name: asdict(floor) for name, floor in floors.items()}}
+        fields |= {"table_floor": table_floor, "command": command}
+        print(json.dumps(asdict(overall) | fields))
         return
     if overall.table is not None:
         _print_table_plan(overall, overall.table)
+        if table_floor is not None:
+            print(f"From such reports {table_floor_words(*table_floor)}.")
     for number, column in enumerate(overall.columns):
         if number or overall.table is not None:
             print()
         _print_column(overall, column)
+        for name in floors.keys() & {*column.columns}:
+            print(f"From such reports {floors[name].words(column.measure, 'the uniform one')}.")
     if fitted is not None:
         print(_fit_text(fitted, like))
     print(f"next: {command}")

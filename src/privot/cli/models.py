@@ -238,6 +238,8 @@ def fit(
     )
     for promise in model.made_with.get("promises", []):
         print(f"  of them {promise['reports']:,} were promised {promise['guarantee']}")
+    if len(reports) == 1 and (floor := _floor_of(model)):
+        print(f"  {floor}")
     if model.made_with["estimator"] == "latent_classes":
         if with_check:
             _check(model, reports, output, settings.seed, target)
@@ -248,6 +250,15 @@ def fit(
 
         write_image_fit_report(output / "report.html", model, reports[-1])
         print(f"{output / 'report.html'}: what it draws, beside what was received")
+
+
+def _floor_of(model: LocalModel) -> str:
+    """Return the sentence on the least error of any method near a map or near numbers, or ""."""
+    from privot.evaluation.floors import floor_of_model
+
+    floor = floor_of_model(model)
+    numbers = any(column.is_number for column in model.schema.columns.values())
+    return "" if floor is None else floor.words("W1" if numbers else "W2", "this one")
 
 
 def _open_sums(paths: Sequence[Path]) -> SumRelease | None:

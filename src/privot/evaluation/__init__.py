@@ -1,8 +1,7 @@
 """Evaluation of synthetic records, from reports alone or against real records.
 
-`check` reads only reports, so its result retains their guarantee. `floors` bounds from below what anybody
-can learn from reports, from public numbers. The results of all other functions depend on real records:
-they are **not private**.
+`check` reads only reports, so its result retains their guarantee; `floors` reads public numbers. The
+results of all other functions depend on real records: they are **not private**.
 """
 
 from privot.core.errors import naming_extra

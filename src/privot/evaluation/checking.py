@@ -48,6 +48,7 @@ from privot.evaluation.estimates import (
     residuals,
     sampler_of,
 )
+from privot.evaluation.floors import floor_of_codes
 from privot.evaluation.target_check import TargetCheck, check_target, require_target
 from privot.evaluation.verdicts import Finding, percent
 from privot.local.model import LocalModel, pair_dependence
@@ -126,6 +127,8 @@ class Check(Summarized):
         pairs: Checks of the pairs of columns.
         target: Scores of classifiers that are trained on synthetic rows, if a target was named.
         promise: The guarantee in sentences.
+        floors: Total variation, means over columns and pairs, that no method undercuts for all
+            populations, if it is known (`privot.evaluation.floors`).
     """
 
     guarantee: str
@@ -135,6 +138,7 @@ class Check(Summarized):
     pairs: tuple[PairCheck, ...]
     target: TargetCheck | None = None
     promise: str = ""
+    floors: tuple[float, float | None] | None = None
 
     @property
     def one_way(self) -> float:
@@ -149,7 +153,7 @@ class Check(Summarized):
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the use of the model."""
-        findings = [_judge_columns(self.columns)]
+        findings = [_judge_columns(self.columns, self.floors)]
         if numbers := [(check.column, check.number) for check in self.columns if check.number]:
             findings.append(_judge_numbers(numbers))
         if self.pairs:
@@ -187,11 +191,15 @@ def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
     return float(np.mean([check.error for check in checks]))
 
 
-def _judge_columns(columns: Sequence[ColumnCheck]) -> Finding:
+def _judge_columns(
+    columns: Sequence[ColumnCheck], floors: tuple[float, float | None] | None
+) -> Finding:
     scores = [(column.column, Score(column.error, 0.0)) for column in columns]
     limits = verdicts.expected(verdicts.COLUMN)
     found = verdicts.judge("single columns", scores, limits, "total variation")
     words = f"{found.words}; error to expect {percent(_mean_error(columns))} on average"
+    if floors is not None:
+        words += f"; for some population every method errs by {percent(floors[0])} or more"
     return replace(found, words=words)
 
 
@@ -328,7 +336,9 @@ def check(
     checks = tuple(column_checks), tuple(pair_checks)
     guarantee = weakest(model.guarantee, of_reports)
     words = str(guarantee), guarantee.describe()
-    return Check(words[0], len(releases), held_out, *checks, target_check, words[1])
+    same = len(releases.parts) == 1
+    floors = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
+    return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floors)
 
 
 def _require_checkable(

@@ -38,9 +38,11 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from privot.local.grid_channels import GridDensity
+from privot.local.model import LocalModel
 from privot.mechanisms import Mechanism
 from privot.mechanisms.forms import WindowForm
-from privot.privacy.rounding import at_most, percent_at_most
+from privot.privacy.rounding import at_least, at_most, percent_at_most
 from privot.randomizer import Randomizer
 from privot.randomizer.information import Incidence
 from privot.schema import Column
@@ -52,6 +54,7 @@ _FIRST_CELLS = (
     (7, 4),
 )  # rows and columns of rectangles, whose sides are halved again and again
 _WORTHWHILE = 0.8  # least mean W₂² of a lattice that is divided, relative to the largest
+_MOST_RUNS = 500_000  # rows of all windows of a lattice
 _FARTHEST = 8.0  # farther families count less: W₂ from the given law, relative to the floor
 _CELLS_OF_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)
 _MOST_TILT = 0.3  # δ of numbers near a law
@@ -78,6 +81,14 @@ class Floor:
     worst: float
     private: float
 
+    def words(self, measure: str, reference: str) -> str:
+        """Return a sentence, given the name of the distance and of the reference."""
+        error, worst, private = (at_least(e, 2) for e in (self.error, self.worst, self.private))
+        return (
+            f"every method errs by {measure} = {error} or more for some of the {self.near} of "
+            f"{reference}, by {worst} for some law at all, and with any mechanism by {private}"
+        )
+
 
 def floor_of_points(
     mechanism: Mechanism, column: Column, people: int, law: Law | None = None
@@ -93,7 +104,7 @@ def floor_of_points(
         >>> mechanism = Randomizer.calibrate(schema, epsilon=1.0).mechanisms["age"]
         >>> floor = floor_of_points(mechanism, schema.columns["age"], people=10_000)
         >>> round(floor.error, 4), floor.near
-        (0.0111, 'densities that differ by at most 30%')
+        (0.0111, 'densities within 30%')
     """
     if mechanism.kind != "window":
         return None
@@ -112,12 +123,26 @@ def floor_of_points(
         error, tilt = _floor_of_numbers(form, people, *reference, _MOST_TILT)
         ends = np.array([[-1.0], [1.0]]), np.full(2, 0.5)
         worst = max(_floor_of_numbers(form, people, *family)[0] for family in (uniform, ends))
-        near = f"densities that differ by at most {percent_at_most(tilt, 2)}"
+        near = f"densities within {percent_at_most(tilt, 2)}"
     else:
         error, moved = _floor_of_places(form, people, *reference)
         worst = math.sqrt(_tuned(form, _lattice((1, 1), *uniform, shift=0.5), people)[1].sum())
-        near = f"laws within W2 = {at_most(moved, 2)}"
-    return Floor(error, near, max(worst, error), private)
+        near = f"laws within {at_most(moved, 2)}"
+    return Floor(error, near, max(worst, error, private), private)
+
+
+def floor_of_model(model: LocalModel) -> Floor | None:
+    """Return the floor near the law of a map or of numbers that was fitted to one release."""
+    density: GridDensity | None = getattr(model.sampler, "density", None)
+    if density is None or density.missing:
+        return None
+    ((name, mechanism),) = model.randomizer.mechanisms.items()
+    axes = [np.linspace(-1, 1, size) for size in density.weights.shape]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
+    law = points, density.weights.ravel() / density.weights.sum()
+    return floor_of_points(
+        mechanism, model.schema.columns[name], model.made_with["num_reports"], law
+    )
 
 
 class _Cells(NamedTuple):
@@ -162,7 +187,8 @@ def _floor_of_places(
     found = []
     for rows, columns in _FIRST_CELLS:
         lattices, sums = list[tuple[tuple[int, int], _Cells, Array]](), [0.0]
-        while len(sums) < 2 or sums[-1] > _WORTHWHILE * max(sums):
+        most = min(_MOST_RUNS / (2 * form.radius + 1), form.steps**2 / 16)  # rectangles
+        while sums[-1] >= _WORTHWHILE * max(sums) and rows * columns << 2 * len(lattices) < most:
             counts = rows << len(lattices), columns << len(lattices)
             cells, parts = _tuned(form, _lattice(counts, points, weights), people)
             lattices.append((counts, cells, parts))
@@ -333,7 +359,11 @@ def floor_of_codes(randomizer: Randomizer, people: int) -> tuple[float, float | 
     ]
     numbered = combinations(enumerate(sizes), 2)
     two_way = [
-        _floor_of_shares(k * m, (k // 2) * (m // 2), 4, pairs[i * len(sizes) + j], people)
+        max(
+            _floor_of_shares(k * m, (k // 2) * (m // 2), 4, pairs[i * len(sizes) + j], people),
+            one_way[i],
+            one_way[j],
+        )
         for (i, k), (j, m) in numbered
     ]
     return float(np.mean(one_way)), float(np.mean(two_way)) if two_way else None
@@ -347,3 +377,12 @@ def _floor_of_shares(size: int, groups: int, group: int, information: float, peo
     hellinger = group * information * _SHARES**2 / (size * (1 - _SHARES))
     error = np.maximum(*_confusion(hellinger, people, _overlap))
     return float((groups * group / 2 * _SHARES / size * error).max())
+
+
+def table_floor_words(one_way: float, two_way: float | None) -> str:
+    """Return a sentence on the floors of a table."""
+    pairs = "" if two_way is None else f", and by {at_least(two_way, 2)} over pairs"
+    return (
+        f"every method errs by {at_least(one_way, 2)} or more over columns{pairs}, on average, for some "
+        "population"
+    )
