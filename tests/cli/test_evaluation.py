@@ -42,7 +42,7 @@ def test_a_fit_says_what_its_model_is_for(table):
     assert "verdict, by the reports alone:" in printed
     (line,) = (line for line in printed.splitlines() if "single columns" in line)
     assert line.split()[0] in ("good", "fair")
-    assert "of 2 within 2.3 %" in line
+    assert "of 2 within 2.0 %" in line
     assert "error to expect" in line
 
 

@@ -12,7 +12,7 @@ def test_pairs_in_words():
         [pair("a", "b"), pair("a", "c", error=0.2), pair("b", "c", contradicted=True)]
     )
     assert found.grade == "poor"
-    assert "1 of 3 within 3.8 %" in found.words
+    assert "1 of 3 within 3.3 %" in found.words
     assert found.words.endswith("not: a × c, b × c")
 
 

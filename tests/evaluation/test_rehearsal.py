@@ -120,8 +120,8 @@ def rehearsal(square, excess, noise):
         (1e-9, 0.003, False, 4.0),
         (1e-9, 0.003, True, 3.0),  # Q itself is the squared error
         (1e-9, -0.003, False, 0.5),  # less than nothing
-        (10.0, 0.003, False, 1.7),  # reports say nothing
-        (0.001 * 0.7 * 1.7, 0.003, True, (3 + 1.7) / 2),  # as much as what is usual
+        (10.0, 0.003, False, 2.0),  # reports say nothing
+        (0.001 * 0.7 * 2, 0.003, True, (3 + 2) / 2),  # as much as what is usual
     ],
 )
 def test_errors_grow_by_what_reports_say_against_the_model(noise, excess, held_out, ratio):

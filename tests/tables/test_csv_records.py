@@ -5,6 +5,8 @@ import gzip
 import pytest
 
 from privot.core.errors import PrivotError
+from privot.schema import Schema
+from privot.schema.drafts import draft_header
 from privot.tables.csv_records import RecordForm, place_in_csv, read_csv
 
 COLUMNS = ("height", "color")
@@ -25,6 +27,14 @@ def test_declared_columns_stay_text(write, form, sign):
     path = write(f"height{sign}color{sign}n\n007{sign}red{sign}3\n\n{sign}{sign}4\n")
     table = read_csv(path, RecordForm(form, ignore=("n",), declared=COLUMNS))
     assert table.to_pydict() == {"height": ["007", ""], "color": ["red", ""]}
+
+
+def test_a_column_without_a_name_is_not_read(write):
+    """pandas and R number the rows so; `privot schema new --like` leaves it out, too."""
+    schema = Schema.from_dict({"columns": {"height": {"kind": "numeric", "bounds": [0, 9]}}})
+    table = read_csv(write(",height\n0,1\n1,2\n"), RecordForm().of(schema))
+    assert table.column_names == ["height"]
+    assert "has no name" in draft_header({"": None, "height": None}, "people.csv")
 
 
 def test_the_byte_order_mark_of_spreadsheets_is_passed_over(write):

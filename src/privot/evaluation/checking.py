@@ -206,7 +206,7 @@ def _judge_columns(
 def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> Finding:
     scores, limits = [(n, Score(c.ks, 0.0)) for n, c in numbers], verdicts.expected(verdicts.NUMBER)
     found = verdicts.judge("numbers, value by value", scores, limits, "KS", percent)
-    limit = limits[0] / number_checks.KS_OF_CELL  # of a cell's share that is not good by itself
+    limit = verdicts.NUMBER[0] / number_checks.KS_OF_CELL  # of the share of one cell
     coarse = [f"{percent(n.cell)} of {name}" for name, n in numbers if n.cell > limit]
     if not coarse:
         return found

@@ -15,9 +15,9 @@ to move to another cell for two tables to agree.
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
 a perfect model's sample of the same size. Without real records, errors are expected ones
-(`expected_fits`), and limits are 1.3 times smaller (`expected`): 19 of 20 columns and pairs within the
-smaller limits were good by records, too. Expected errors of pairs are compared with the dependence that
-the model has: they are good below a half of it, and fair below all of it.
+(`expected_fits`), and limits are 1.5 times smaller (`expected`), because an error may exceed the
+expected one by half. The expected error of pairs is compared with the dependence that the model has:
+below a third of it is good, below two thirds fair.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess, by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
 MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
 DEPENDENCE = "dependence of pairs"  # topic of a finding
-_MARGIN = 1.3  # of limits of errors, over those of expected errors
+_MARGIN = 1.5  # of limits of errors, over those of expected errors
 _NEAR_FLOOR = 1.5  # largest ratio of a good error to its floor
 _MAX_NAMES = 3
 
@@ -73,7 +73,7 @@ def expected(limits: tuple[float, float]) -> tuple[float, float]:
 
     Examples:
         >>> [round(limit, 3) for limit in expected(PAIR)]
-        [0.038, 0.077]
+        [0.033, 0.067]
     """
     return limits[0] / _MARGIN, limits[1] / _MARGIN
 

@@ -23,7 +23,11 @@ from privot.schema.schema import Schema
 
 PUBLIC = "public knowledge, never computed from the data"
 DATE_BOUNDS = f'# bounds = ["2000-01-01", "2030-12-31"]  # first and last: {PUBLIC}'
-_BOUNDS = f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}"
+_NUMBER = [
+    f"# bounds = [0, 100]  # smallest and largest: {PUBLIC}",
+    "# typical = [20, 70]  # where most are expected, if bounds are wide: as public",
+]
+_INTEGER = "# integer = true  # if only integers occur"
 NULLABLE = "# nullable = true  # if it may be missing"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -224,9 +228,11 @@ def draft_header(header: Mapping[str, Any], source: str) -> str:
 def _draft_typed(name: str, kind: pa.DataType | None) -> DraftColumn:
     """Return the draft of a column of an Arrow type, by the SDV type of the same values."""
     types, fields = pa.types, {"sdtype": "categorical"}
+    if not name:
+        return DraftColumn(name, {}, ["it has no name, and may number the rows"])
     if kind is None:
         kinds = "# kind: numeric, datetime, categorical, boolean or identifier"
-        comments = [kinds, _BOUNDS, _categories_comment(None), NULLABLE]
+        comments = [kinds, *_NUMBER, _INTEGER, _categories_comment(None), NULLABLE]
         return DraftColumn(name, {"kind": ""}, comments)
     if types.is_nested(kind):
         return DraftColumn(name, {}, [f"type {kind}: declare an array or a vector by hand"])
@@ -353,12 +359,11 @@ def _draft_column(name: str, column: Mapping[str, Any]) -> DraftColumn:
     """Return the draft of a column that SDV's metadata describes."""
     kind, pattern = column.get("sdtype"), column.get("regex_format")
     if kind == "numerical":
-        bins = '# bins = 10  # of equal width, or their edges, or "integers"'
         stored = column.get("computer_representation")
         is_integer = isinstance(stored, str) and "int" in stored.lower()
         fields = {"kind": "numeric"} | ({"integer": True} if is_integer else {})
-        integer = ["# integer = true  # if only integers occur"] if stored is None else []
-        return DraftColumn(name, fields, [_BOUNDS, *integer, bins, NULLABLE])
+        integer = [_INTEGER] if stored is None else []
+        return DraftColumn(name, fields, [*_NUMBER, *integer, NULLABLE])
     if kind == "categorical":
         other = '# other = "other"  # stands for what is not listed; without it that is refused'
         comments = [_categories_comment(column.get("order")), other, NULLABLE]

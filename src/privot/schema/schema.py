@@ -330,7 +330,8 @@ class Schema(Summarized, BaseModel):
         extra = [name for name in names if name not in self.sampled_columns]
         if extra:
             raise PrivotError(
-                f"columns {extra} are not in the schema: remove them from the table, or declare them"
+                f"columns {extra} are not in the schema: remove them from the table, declare them, or "
+                "ignore them (privot privatize --ignore NAME)"
             )
         if table.num_rows == 0:
             raise PrivotError("the table has no rows: give at least one record")

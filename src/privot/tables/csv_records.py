@@ -70,7 +70,9 @@ class RecordForm:
         """Return the same format for records of a schema."""
         if schema is None:
             return self
-        return replace(self, unread=schema.unread_columns, declared=schema.table_columns)
+        # A column without a name numbers the rows, as pandas and R write them.
+        unread = (*schema.unread_columns, "")
+        return replace(self, unread=unread, declared=schema.table_columns)
 
     def select(self, table: pa.Table, source: str) -> pa.Table:
         """Return the table without the columns that are left out.
