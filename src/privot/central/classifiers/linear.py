@@ -18,7 +18,7 @@ r"""Linear classifiers of private records, by one noisy sum of products and roun
 
 The classifier's W is the mean of the last T/2 iterates. The noise of a score $W z$ is about
 $2 η T/(μ n)$ for any T. So $η T = 110 \sqrt{μ n}$ is fixed, but η is at most 30 times the number of
-directions above the noise, the trace of $(M - ν I)^+ (M^+ + τ I)^{-1}$ with ν = τ/0.4.
+directions above the noise: the trace of $(M - ν I)^+ (M^+ + τ I)^{-1}$ with ν = τ/0.4, or 1 if larger.
 
 **Privacy review.** Adjacency is `replace_one`, or `zero_out` if chosen; n is public. Rounds are those of
 `privot.central.sums`, on one ledger and in the account of these records, so that the curator is warned
@@ -94,10 +94,8 @@ _CONSTANT = 0.3  # the last feature, before all are divided by their norm
 _MAX_SQUARED = 40  # most coordinates of a vector whose products are features
 _FIRST_SHARE = 0.1  # share of μ² of the first round
 _ROUNDS, _MOMENTUM = 40, 0.9  # T, and the factor of V
-_PROGRESS, _MAX_STEP = (
-    110.0,
-    30.0,
-)  # ηT relative to √(μn), and largest η by direction above the noise
+_PROGRESS = 110.0  # ηT, relative to √(μn)
+_MAX_STEP = 30.0  # largest η for each direction above the noise
 _FLOOR = 0.4  # τ, relative to the spectral norm of the noise
 _MAX_NOISE = 12.0  # of a score
 
@@ -265,7 +263,7 @@ def whitening_matrix(released: NoisySums, count: int) -> tuple[NDArray[np.float3
 
 
 def descend(rounds: Rounds, shape: tuple[int, int], step: float, count: int) -> Floats:
-    """Return the mean of W (K, d) = `shape` over the last rounds, with η = `step` and n = `count`."""
+    """Return the mean of W (K, d) = `shape` over the last half, with η = `step` and n = `count`."""
     weights, velocity, total = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for t in range(_ROUNDS):
         released = rounds.release(Gradients(weights))

@@ -1,7 +1,7 @@
 r"""Fit of latent classes to releases of tables: EM, cross-validated settings, and an ensemble.
 
-The categories v of a column are its **pieces** (`marginals`): its atoms (`privot.local.releases`), or
-wider bumps of a curve, which are mapped to atoms and mass points, the **places**, after the fit.
+The categories v of a column are its **pieces** (`marginals`): atoms (`privot.local.releases`), or bumps
+of a curve over several atoms. After the fit, they are mapped to **places**: atoms and mass points.
 
 **Objective.** The reports' exact log-likelihood (`expectation`) plus the log density of a prior,
 
@@ -421,7 +421,7 @@ def _best(scores: list[_Score]) -> _Score:
 
 
 def _within(reach: float, score: _Score, best: _Score) -> bool:
-    """Return True if `score` is at most `reach` standard errors of the difference below `best`."""
+    """Return whether `score` is at most `reach` standard errors of their difference below `best`."""
     mean, error = _mean_and_error(best.gains - score.gains, best.people)
     return mean <= reach * error
 

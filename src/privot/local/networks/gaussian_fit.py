@@ -23,8 +23,8 @@ same variance. Missing points of a label form one more component, whose only poi
 missing points.
 
 *Comparison with moments.* Means of reports are linear in the features' moments. For large ε, f is not
-linear: its k-th Hermite coefficient determines the information on k-th moments; the second is $g/\sqrt2$
-times the first, g. The likelihood uses them all, so features for first moments suffice.
+linear: its k-th Hermite coefficient determines the information on k-th moments. The first coefficient is
+g, the second $g^2/\sqrt2$. The likelihood uses all moments, so features for first moments suffice.
 
 **Prior.** Deviations of class means from the common mean are normal; their variance is the observed
 variance of the linear estimate minus its known noise. Factors are normal with mean 0. Variances are
