@@ -47,37 +47,39 @@ def _cell(row: dict[str, float]) -> str:
     return f"{row['variance']:.2f} ± {2 * row['error']:.2f}"
 
 
-@styled
 def picture(rows: Rows) -> Figure:
     """Learned variance against batch size, a panel a weight, a line a dimension."""
-    weights = sorted({row["weight"] for row in rows})
-    figure = new_figure(9.5, 3.2)
-    panels = figure.subplots(1, len(weights), sharey=True)
-    for panel, weight in zip(panels, weights, strict=True):
-        plain = select(rows, weight=weight, corrected=False)
-        for color, dimension in zip(_COLORS, sorted({r["dimension"] for r in plain}), strict=True):
-            line = sorted(select(plain, dimension=dimension), key=lambda row: row["batch"])
-            panel.plot(
-                [row["batch"] for row in line],
-                [row["variance"] for row in line],
-                color=color,
-                marker="o",
-                markersize=3,
-                label=f"d = {dimension}",
-            )
-        limit = max(REPORTS - weight * NOISE, 0.0)
-        for height, text in ((RECORDS, "records"), (REPORTS, "reports")):
-            panel.axhline(height, color=MUTED, linewidth=0.8, linestyle=":")
-            if panel is panels[0]:
-                panel.text(11, height + 0.03, text, color=MUTED, fontsize=8)
-        panel.plot([4000], [limit], marker="_", markersize=14, color=INK, clip_on=False)
-        panel.set_xscale("log")
-        panel.set_title(f"entropic weight {weight:g}", loc="left")
-        panel.set_xlabel("points in a batch")
-    panels[0].set_ylabel("learned variance of a coordinate")
-    panels[0].set_ylim(0, 2.2)
-    panels[-1].legend(frameon=False, fontsize=8, loc="lower right")
-    return figure
+    with styled():
+        weights = sorted({row["weight"] for row in rows})
+        figure = new_figure(9.5, 3.2)
+        panels = figure.subplots(1, len(weights), sharey=True)
+        for panel, weight in zip(panels, weights, strict=True):
+            plain = select(rows, weight=weight, corrected=False)
+            for color, dimension in zip(
+                _COLORS, sorted({r["dimension"] for r in plain}), strict=True
+            ):
+                line = sorted(select(plain, dimension=dimension), key=lambda row: row["batch"])
+                panel.plot(
+                    [row["batch"] for row in line],
+                    [row["variance"] for row in line],
+                    color=color,
+                    marker="o",
+                    markersize=3,
+                    label=f"d = {dimension}",
+                )
+            limit = max(REPORTS - weight * NOISE, 0.0)
+            for height, text in ((RECORDS, "records"), (REPORTS, "reports")):
+                panel.axhline(height, color=MUTED, linewidth=0.8, linestyle=":")
+                if panel is panels[0]:
+                    panel.text(11, height + 0.03, text, color=MUTED, fontsize=8)
+            panel.plot([4000], [limit], marker="_", markersize=14, color=INK, clip_on=False)
+            panel.set_xscale("log")
+            panel.set_title(f"entropic weight {weight:g}", loc="left")
+            panel.set_xlabel("points in a batch")
+        panels[0].set_ylabel("learned variance of a coordinate")
+        panels[0].set_ylim(0, 2.2)
+        panels[-1].legend(frameon=False, fontsize=8, loc="lower right")
+        return figure
 
 
 def options(parser: argparse.ArgumentParser) -> None:
