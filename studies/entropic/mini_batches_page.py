@@ -71,14 +71,14 @@ def picture(rows: Rows) -> Figure:
             for height, text in ((RECORDS, "records"), (REPORTS, "reports")):
                 panel.axhline(height, color=MUTED, linewidth=0.8, linestyle=":")
                 if panel is panels[0]:
-                    panel.text(11, height + 0.03, text, color=MUTED, fontsize=8)
+                    panel.text(1300, height + 0.03, text, color=MUTED, fontsize=8)
             panel.plot([4000], [limit], marker="_", markersize=14, color=INK, clip_on=False)
             panel.set_xscale("log")
             panel.set_title(f"entropic weight {weight:g}", loc="left")
             panel.set_xlabel("points in a batch")
         panels[0].set_ylabel("learned variance of a coordinate")
         panels[0].set_ylim(0, 2.2)
-        panels[-1].legend(frameon=False, fontsize=8, loc="lower right")
+        panels[0].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.08))
         return figure
 
 
