@@ -180,7 +180,7 @@ class WaveModel(Model):
     """Distribution of records at every time from the first wave to the last.
 
     Arguments:
-        base: Model of all waves together.
+        base: Model of all waves together, with the guarantee of all.
         drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
@@ -199,6 +199,12 @@ class WaveModel(Model):
     panel: Panel | None = None
     history: History | None = None
 
+    def __post_init__(self) -> None:
+        # Later shuffled batches may repeat earlier ones, whether these are fitted or not.
+        since_start = self.schema.shuffled_promise is not None
+        count = most_reports(self.drift.times, self.dated, self.panel, since_start)
+        object.__setattr__(self, "base", self.base.with_reports_of_a_person(count))
+
     @property
     def schema(self) -> Schema:
         """Schema of the records."""
@@ -211,20 +217,12 @@ class WaveModel(Model):
         Without a panel, a person may report in every wave. The number of waves must be fixed before the
         first is opened.
         """
-        return self._of_all_waves.guarantee
+        return self.base.guarantee
 
     @property
     def wave_guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
         """Weakest guarantee of one wave; a person who reports in several waves spends it in each."""
-        return self.base.guarantee
-
-    @property
-    def _of_all_waves(self) -> LocalModel:
-        """The base, with the number of waves in which a person may report."""
-        # Later shuffled batches may repeat earlier ones, whether these are fitted or not.
-        since_start = self.schema.shuffled_promise is not None
-        count = most_reports(self.drift.times, self.dated, self.panel, since_start)
-        return self.base.with_reports_of_a_person(count)
+        return self.base.with_reports_of_a_person(1).guarantee
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -246,7 +244,7 @@ class WaveModel(Model):
         Raises:
             PrivotError: for a time before the first wave or after the last.
         """
-        return replace(self._of_all_waves, sampler=self.drift.at(self._number_of(time)))
+        return replace(self.base, sampler=self.drift.at(self._number_of(time)))
 
     def _number_of(self, time: Time | None) -> float:
         """Convert a time within the waves to a number; None is the last wave's time."""
@@ -480,7 +478,6 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
-    base = base.with_reports_of_a_person(1)  # of one wave
     base = _stating_smallest(base, ((wave.randomizer, len(wave)) for wave in waves))
     people, hashes = tuple(map(len, waves)), tuple(map(_hash_of, counts))
     return WaveModel(base, drift, dated, people, hashes, panel)
