@@ -51,8 +51,9 @@ def test_a_share_that_drifts_is_found_within_its_band(fitted):
 def test_one_wave_has_the_guarantee_of_the_smallest_batch_and_all_their_composition(fitted):
     """Never that of all reports as one batch, nor of sizes that may depend on earlier waves."""
     assert fitted.wave_guarantee == RANDOMIZER.batch_guarantee(1600)
-    # The model of one day is learned from all waves, and may be published for all of them.
+    # The model of one day is learned from all waves, and so is the base: a person may be in all.
     assert fitted.guarantee == fitted.at(DAYS[0]).guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 3)
+    assert fitted.base.guarantee == fitted.guarantee
     in_slots = replace(fitted, panel=PANEL)
     assert in_slots.guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 2)
     assert replace(fitted, panel=replace(PANEL, window=3)).guarantee == fitted.wave_guarantee
@@ -83,6 +84,7 @@ def test_a_wave_is_added_and_counts_as_all_others(fitted):
     longer = replace(fitted, panel=PANEL).add(drawn(0.55, 1550, 7), "2026-01-26")
     assert longer.wave_guarantee == RANDOMIZER.batch_guarantee(1550)
     assert longer.guarantee == longer.at().guarantee == RANDOMIZER.batch_guarantee(PEOPLE, 2)
+    assert longer.base.guarantee == longer.guarantee
     assert abs(longer.trend("uses", True).estimate[-1] - 0.55) < 0.12
     other = shuffled(epsilon=0.8, people=1200)
     mixed = longer.add(drawn(0.6, 1300, 8, other), "2026-02-02")

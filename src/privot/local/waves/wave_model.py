@@ -180,8 +180,8 @@ class WaveModel(Model):
     """Distribution of records at every time from the first wave to the last.
 
     Arguments:
-        base: Model of all waves together.
-        drift: Change of the base over time.
+        base: Model of all waves together, with the guarantee of all.
+        drift: Change of that model over time.
         dated: Whether times are dates.
         people: Number of people who reported in each wave.
         hashes: SHA-256 of a sample of each wave's report ids, by which `add` recognizes an earlier wave.
@@ -197,6 +197,12 @@ class WaveModel(Model):
     hashes: tuple[str, ...]
     panel: Panel | None = None
 
+    def __post_init__(self) -> None:
+        # Later shuffled batches may repeat earlier ones, whether these are fitted or not.
+        since_start = self.schema.shuffled_promise is not None
+        count = most_reports(self.drift.times, self.dated, self.panel, since_start)
+        object.__setattr__(self, "base", self.base.with_reports_of_a_person(count))
+
     @property
     def schema(self) -> Schema:
         """Schema of the records."""
@@ -209,20 +215,12 @@ class WaveModel(Model):
         Without a panel, a person may report in every wave. The number of waves must be fixed before the
         first is opened.
         """
-        return self._of_all_waves.guarantee
-
-    @property
-    def wave_guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
-        """Weakest guarantee of one wave; it is spent anew in each wave in which a person reports."""
         return self.base.guarantee
 
     @property
-    def _of_all_waves(self) -> LocalModel:
-        """The base, with the number of waves in which a person may report."""
-        # Later shuffled batches may repeat earlier ones, whether these are fitted or not.
-        since_start = self.schema.shuffled_promise is not None
-        count = most_reports(self.drift.times, self.dated, self.panel, since_start)
-        return self.base.with_reports_of_a_person(count)
+    def wave_guarantee(self) -> PureDP | ApproximateDP | DistributedDP:
+        """Weakest guarantee of one wave; a person who reports in several waves spends it in each."""
+        return self.base.with_reports_of_a_person(1).guarantee
 
     @property
     def made_with(self) -> dict[str, Any]:
@@ -244,7 +242,7 @@ class WaveModel(Model):
         Raises:
             PrivotError: for a time before the first wave or after the last.
         """
-        return replace(self._of_all_waves, sampler=self.drift.at(self._number_of(time)))
+        return replace(self.base, sampler=self.drift.at(self._number_of(time)))
 
     def _number_of(self, time: Time | None) -> float:
         """Return a time within the waves as a number; None is the last wave's time."""
@@ -478,7 +476,6 @@ def fit_waves(
     drift = DRIFTS[base.sampler.kind].of(
         base.sampler, counts, numbers, base.made_with.get("seed", 0)
     )
-    base = base.with_reports_of_a_person(1)  # of one wave
     base = _stating_smallest(base, ((wave.randomizer, len(wave)) for wave in waves))
     people, hashes = tuple(map(len, waves)), tuple(map(_hash_of, counts))
     return WaveModel(base, drift, dated, people, hashes, panel)
