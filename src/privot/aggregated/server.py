@@ -58,8 +58,8 @@ from privot.aggregated.fields import InvalidReportError
 from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
 from privot.aggregated.shares import ROLES, Encoder, Role
 from privot.collector.store import DUPLICATE, NEW
+from privot.core import files
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
-from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_json
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import Guarantee
 from privot.privacy.ledger import Chain, Ledger, Plan
@@ -170,9 +170,9 @@ class Server:
                 f"{folder} exists, and a server's folder is not replaced: name another"
             )
         _note_server(encoder, role)
-        with replacing_folder(folder, secret=True) as draft:
+        with files.replacing_folder(folder, secret=True) as draft:
             encoder.save(draft / "encoder.json")
-            create(draft / "shares.sqlite", secret=True)
+            files.create(draft / "shares.sqlite", secret=True)
             with closing(sqlite3.connect(draft / "shares.sqlite")) as database, database:
                 database.executescript(_TABLES)
                 database.execute("INSERT INTO server VALUES (?)", (role,))
@@ -244,7 +244,7 @@ class Server:
         path = self.folder / "proofs.bin"
         with (
             self._open() as database,
-            replacing_file(path, secret=True) as draft,
+            files.replacing_file(path, secret=True) as draft,
             draft.open("wb") as file,
         ):
             file.write(self.encoder.head(self.role))
@@ -310,8 +310,7 @@ class Server:
             if uncounted := self._uncounted(database):
                 self._ledger.spend(uncounted)
         path = self.folder / f"sum-{name[:16]}.json"
-        with replacing_file(path) as draft:
-            draft.write_text(text, encoding="utf-8")
+        files.write_file(path, text)
         return path
 
     def _replace_by_sum(
@@ -394,7 +393,7 @@ def _insert(database: sqlite3.Connection, row: _Row) -> int:
 
 def _note_server(encoder: Encoder, role: Role, ledger: str | None = None) -> None:
     """Note the ledger of an encoder's server in the state folder; raise if it had one with another."""
-    with holding_state() as state:
+    with files.holding_state() as state:
         name = f"{encoder.fingerprint}-{role}"
         own = state / "ledgers" / f"{name}-{ledger}.json"
         found = [*own.parent.glob(f"{name}*")]
@@ -404,7 +403,7 @@ def _note_server(encoder: Encoder, role: Role, ledger: str | None = None) -> Non
                 "twice: use that one's folder, or calibrate again for a new campaign"
             )
         if ledger is not None and not found:
-            write_json(own, {})
+            files.write_json(own, {})
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
