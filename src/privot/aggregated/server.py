@@ -58,8 +58,8 @@ from privot.aggregated.fields import InvalidReportError
 from privot.aggregated.prio3 import NONCE_SIZE, SEED_SIZE
 from privot.aggregated.shares import ROLES, Encoder, Role
 from privot.collector.store import DUPLICATE, NEW
-from privot.core import files
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice
+from privot.core.files import create, holding_state, replacing_file, replacing_folder, write_json
 from privot.mechanisms.gaussian import sample_rounded_gaussian
 from privot.privacy import Guarantee
 from privot.privacy.ledger import Chain, Ledger, Plan
@@ -170,9 +170,9 @@ class Server:
                 f"{folder} exists, and a server's folder is not replaced: name another"
             )
         _note_server(encoder, role)
-        with files.replacing_folder(folder, secret=True) as draft:
+        with replacing_folder(folder, secret=True) as draft:
             encoder.save(draft / "encoder.json")
-            files.create(draft / "shares.sqlite", secret=True)
+            create(draft / "shares.sqlite", secret=True)
             with closing(sqlite3.connect(draft / "shares.sqlite")) as database, database:
                 database.executescript(_TABLES)
                 database.execute("INSERT INTO server VALUES (?)", (role,))
@@ -244,7 +244,7 @@ class Server:
         path = self.folder / "proofs.bin"
         with (
             self._open() as database,
-            files.replacing_file(path, secret=True) as draft,
+            replacing_file(path, secret=True) as draft,
             draft.open("wb") as file,
         ):
             file.write(self.encoder.head(self.role))
@@ -310,7 +310,8 @@ class Server:
             if uncounted := self._uncounted(database):
                 self._ledger.spend(uncounted)
         path = self.folder / f"sum-{name[:16]}.json"
-        files.write_file(path, text)
+        with replacing_file(path) as draft:
+            draft.write_text(text, encoding="utf-8")
         return path
 
     def _replace_by_sum(
@@ -393,7 +394,7 @@ def _insert(database: sqlite3.Connection, row: _Row) -> int:
 
 def _note_server(encoder: Encoder, role: Role, ledger: str | None = None) -> None:
     """Note the ledger of an encoder's server in the state folder; raise if it had one with another."""
-    with files.holding_state() as state:
+    with holding_state() as state:
         name = f"{encoder.fingerprint}-{role}"
         own = state / "ledgers" / f"{name}-{ledger}.json"
         found = [*own.parent.glob(f"{name}*")]
@@ -403,7 +404,7 @@ def _note_server(encoder: Encoder, role: Role, ledger: str | None = None) -> Non
                 "twice: use that one's folder, or calibrate again for a new campaign"
             )
         if ledger is not None and not found:
-            files.write_json(own, {})
+            write_json(own, {})
 
 
 def _body(database: sqlite3.Connection, report_id: bytes) -> bytes | None:
