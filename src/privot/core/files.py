@@ -350,7 +350,8 @@ def secret_key() -> bytes:
                     f"{path} is gone, and a new key would not find earlier accounts: restore it, "
                     f"or move {folder} away, with all accounts"
                 )
-            write_file(path, secrets.token_bytes(32), secret=True)
+            with replacing_file(path, secret=True) as draft:
+                draft.write_bytes(secrets.token_bytes(32))
             flush_folder(folder)
         _require_private(path, 0o077, "read or written", "600")
         key = path.read_bytes()
