@@ -45,7 +45,6 @@ from privot.schema.sampling import completed, split_where
 __all__ = [
     "NO_CHECKPOINT",
     "Checkpoint",
-    "Component",
     "Guarantee",
     "History",
     "Learned",

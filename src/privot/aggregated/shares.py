@@ -71,8 +71,7 @@ from privot.core.files import read_text, write_file
 from privot.core.summary import Summarized
 from privot.mechanisms.samplers import check_ratio
 from privot.privacy import ApproximateDP, DistributedDP, gaussian_epsilon
-from privot.schema import Schema
-from privot.schema.schema import Promise
+from privot.schema.schema import Promise, Schema
 from privot.tables.files import as_table
 
 Words = NDArray[np.uint64]

@@ -15,7 +15,7 @@ from privot.aggregated import AggregatedModel, Encoder, Server
 from privot.aggregated.shares import ROLES
 from privot.campaign.folder import CampaignFolder
 from privot.core.errors import PrivotError
-from privot.core.files import replacing_file
+from privot.core.files import write_file
 from privot.local import fit
 from privot.privacy import ApproximateDP, DistributedDP, PureDP
 from privot.privacy.rounding import at_most
@@ -86,9 +86,8 @@ def write_share_status(campaign: CampaignFolder, model: AggregatedModel | None =
     # Without a model, the distributions of the last one are shown.
     columns_file = campaign.folder / "columns.json"
     if model is not None:
-        with replacing_file(columns_file) as draft:
-            columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
-            draft.write_text(json.dumps(columns), encoding="utf-8")
+        columns = _columns(campaign, model.sample(_ROWS, seed=0), True)
+        write_file(columns_file, json.dumps(columns))
     columns = json.loads(columns_file.read_text("utf-8")) if columns_file.exists() else []
     people = encoder.people
     numbers = {"reports": num_waiting, "needed": people, "opened": num_opened, "columns": columns}
@@ -124,8 +123,7 @@ def _write(
     is_local = not isinstance(guarantee, DistributedDP)
     text = f"ε = {at_most(guarantee.epsilon)}" if is_local else str(guarantee)
     status = {"title": campaign.title, "guarantee": text, "promise": guarantee.describe()} | numbers
-    with replacing_file(campaign.web / "status.json") as draft:
-        draft.write_text(json.dumps(status), encoding="utf-8")
+    write_file(campaign.web / "status.json", json.dumps(status))
     return status
 
 

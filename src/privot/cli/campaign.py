@@ -32,7 +32,7 @@ from privot.cli.console import (
     with_promise,
 )
 from privot.core.errors import PrivotError
-from privot.core.files import claim_file, create, replacing_file
+from privot.core.files import claim_file, create, write_file
 from privot.waves import Panel
 
 if TYPE_CHECKING:
@@ -496,8 +496,7 @@ def aggregate(
     if release:
         claim_file(output, inputs=release, suffixes=(".json",), force=force)
         text = server.release(_listed_by_all(release)).read_text(encoding="utf-8")
-        with replacing_file(output) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_file(output, text)
         print(f"{output}: the {server.role}'s noisy sums, to publish")
         return
     num_new = sum(server.accept(*_read_shares(path, server)) for path in shares or [])
@@ -507,8 +506,7 @@ def aggregate(
         print(f"{server.prepare()}: for the other server alone, to verify reports")
     ids = server.ids()
     text = "".join(f"{share_id.hex()}\n" for share_id in sorted(ids))
-    with replacing_file(folder / _IDS) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_file(folder / _IDS, text)
     people = server.encoder.people
     state = "verified" if server.encoder.proofs else "in all"
     print(f"{folder}: {num_new:,} new shares, {len(ids):,} {state}; a batch is {people:,} or more")

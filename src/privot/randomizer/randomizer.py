@@ -43,8 +43,7 @@ from privot.randomizer.reports.candidates import INDEX, SEED, CandidatesReport, 
 from privot.randomizer.reports.joint import CELLS, SHEET, JointAnswers, JointReport
 from privot.randomizer.reports.rows import ID_TYPE, REPORT_ID, ReportTable, draw_ids, sorted_by_id
 from privot.randomizer.reports.split import SplitReport, privatize_columns
-from privot.schema import Schema
-from privot.schema.schema import promise_or_epsilon
+from privot.schema.schema import Schema, promise_or_epsilon
 from privot.tables.files import as_table
 from privot.waves.panel import Panel, PanelGuarantee, most_reports_in_shards
 

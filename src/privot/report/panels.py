@@ -29,8 +29,7 @@ import privot
 from privot.core.files import write_file
 from privot.randomizer import Release
 from privot.randomizer.reports.rows import ReportTable
-from privot.schema import ArrayColumn
-from privot.schema.columns.array import tensor_values
+from privot.schema.columns.array import ArrayColumn, tensor_values
 from privot.schema.columns.column import PointColumn
 
 INK, MUTED = "#1b2333", "#6b7488"  # text, secondary text

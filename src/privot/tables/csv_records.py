@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 
 from privot.core.errors import PrivotError
-from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
-from privot.schema.schema import require_different
+from privot.schema.schema import Schema, require_different
 
 _NAMED_SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 _SEPARATORS = (",", ";", "\t", "|")

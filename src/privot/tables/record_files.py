@@ -34,9 +34,8 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from privot.core.errors import MOST_ROWS, PrivotError, require_count, require_seed
-from privot.schema import Schema
 from privot.schema.columns.raw_values import Problem, RecordError
-from privot.schema.schema import require_different
+from privot.schema.schema import Schema, require_different
 from privot.tables import csv_records
 from privot.tables.files import (
     BATCH_ROWS,

@@ -47,8 +47,7 @@ from typing import Any
 from privot.core.errors import PrivotError, printable, require_finite
 from privot.core.files import close_locked, flush_folder, open_locked
 from privot.device.device import Device, Record
-from privot.privacy import ApproximateDP, PureDP
-from privot.privacy.guarantees import guarantee_from_dict
+from privot.privacy.guarantees import ApproximateDP, PureDP, guarantee_from_dict
 from privot.privacy.rounding import at_most, exactly, require_delta
 from privot.waves.panel import Panel
 from privot.wire.draws import NextWord, system_word

@@ -74,8 +74,7 @@ from privot.central.sums import (
 )
 from privot.core.errors import PrivotError, load_object
 from privot.models import Checkpoint, Learned, ModelKind, Stored
-from privot.privacy import ApproximateDP
-from privot.privacy.guarantees import Neighboring
+from privot.privacy.guarantees import ApproximateDP, Neighboring
 from privot.schema import Schema
 from privot.tables.files import as_table, read_table
 

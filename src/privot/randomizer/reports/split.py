@@ -30,8 +30,7 @@ from privot.mechanisms.samplers import random_words
 from privot.privacy import ApproximateDP, PureDP
 from privot.privacy.distributed import ReportLaw
 from privot.randomizer.reports.rows import one_array
-from privot.schema import Column
-from privot.schema.columns.column import CodedColumn, PointColumn
+from privot.schema.columns.column import CodedColumn, Column, PointColumn
 from privot.schema.domains import from_unit, to_unit
 
 Mask = NDArray[np.bool_]
