@@ -7,16 +7,16 @@ r"""Errors against the number of people, their slopes, and the floors below whic
     python -m studies reports.exponents page
 
 `numbers` are of beta(5, 2) and of two peaks (`studies.reports.points`); the error is W₁ of the fitted
-density from the law. `places` are the demo's towns. Their W₂ is exact, between 3 000 evenly spaced points
-of a walk through each sample (`studies.reports.populations`). Two samples of the law are apart as well,
-by f: the **excess** is $\sqrt{W_2^2 − f^2}$. `shares` are categories of Zipf's law; the error is total
-variation.
+density from the law. `places` are the demo's towns. Their W₂ is exact, between 3 000 evenly spaced
+points of a walk through each sample (`studies.reports.populations`). Two samples of the law are apart
+as well, by f: the **excess** is $\sqrt{W_2^2 − f^2}$. `shares` are categories of Zipf's law; the error
+is total variation.
 
-A **slope** is that of the logarithm of the mean error, by least squares over the numbers of people, with an
-interval of 90 % by bootstrap over seeds. `floors` are of `privot.evaluation.floors`, near the uniform law
-and near the towns; `members` are random laws of a family of places, of which the fit's W₂ is compared
-with its floor. `page` writes the table of exponents and the picture of docs/results/floors.md from these
-rows, with rivals' where docs/results has them (nearest_rivals*).
+A **slope** is that of the logarithm of the mean error, by least squares over the numbers of people, with
+an interval of 90 % by bootstrap over seeds. `floors` are of `privot.evaluation.floors`, near the uniform
+law and near the towns; `members` are random laws of a family of places, of which the fit's W₂ is
+compared with its floor. `page` writes the table of exponents and the picture of docs/results/floors.md
+from these rows, with rivals' where docs/results has them (nearest_rivals*).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
@@ -37,6 +37,7 @@ from privot.evaluation import floors, sample_distance
 from privot.evaluation.floors import Floor, floor_of_points
 from privot.local import fit
 from privot.mechanisms import Mechanism
+from privot.mechanisms.forms import WindowForm
 from privot.randomizer import Randomizer
 from privot.report.panels import INK, LEARNED, MUTED, PRIVATE, RECEIVED, new_figure, styled
 from privot.schema import Schema
@@ -124,7 +125,7 @@ def measure_places(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def _walk(points: Array) -> Array:
-    populations._POINTS = 3_000  # of `error` in that module fewer
+    populations._POINTS = 3_000
     return populations._walk(points)
 
 
@@ -176,7 +177,7 @@ def measure_members(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The fit's W₂ on random laws of a family near the uniform law, beside the family's floor."""
     schema = populations.schema_of(2)
     ((_, mechanism),) = Randomizer.calibrate(schema, chosen.epsilon).mechanisms.items()
-    form = mechanism.point_form(schema.columns["x"])
+    form = cast(WindowForm, mechanism.point_form(schema.columns["x"]))
     counts = max(
         ((5, 3), (7, 4), (10, 6), (14, 8), (20, 12), (28, 16)), key=partial(_lattice_floor, form)
     )

@@ -14,7 +14,7 @@ import privot
 from privot.cli import console
 from privot.core.errors import MOST_ROWS, PrivotError, require_choice, require_count, require_seed
 from privot.core.files import claim_file, claim_folder, replacing_folder
-from privot.privacy.rounding import at_most, exactly
+from privot.privacy.rounding import at_least, at_most, exactly
 
 if TYPE_CHECKING:
     from privot.forecast.fits import FitForecast
@@ -182,7 +182,7 @@ def plan(
 
     The same ε where others are trusted: privot plan schema.toml --epsilon 1 --people 200000 --where all
     """
-    from privot.evaluation.floors import floor_of_codes, floor_of_points, table_floor_words
+    from privot.evaluation.floors import floor_of_codes, floor_of_points
     from privot.randomizer import plan_reports
 
     if where is not None:  # errors at places of trust
@@ -227,7 +227,10 @@ def plan(
     if overall.table is not None:
         _print_table_plan(overall, overall.table)
         if table_floor is not None:
-            print(f"From such reports {table_floor_words(*table_floor)}.")
+            print(
+                f"From such reports every method errs by {at_least(table_floor, 2)} or more over "
+                "columns, on average, for some population."
+            )
     for number, column in enumerate(overall.columns):
         if number or overall.table is not None:
             print()

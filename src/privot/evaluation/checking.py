@@ -127,8 +127,8 @@ class Check(Summarized):
         pairs: Checks of the pairs of columns.
         target: Scores of classifiers that are trained on synthetic rows, if a target was named.
         promise: The guarantee in sentences.
-        floors: Total variation, means over columns and pairs, that no method undercuts for all
-            populations, if it is known (`privot.evaluation.floors`).
+        floor: Mean total variation of columns that no method undercuts for all populations, if it is
+            known (`privot.evaluation.floors`).
     """
 
     guarantee: str
@@ -138,7 +138,7 @@ class Check(Summarized):
     pairs: tuple[PairCheck, ...]
     target: TargetCheck | None = None
     promise: str = ""
-    floors: tuple[float, float | None] | None = None
+    floor: float | None = None
 
     @property
     def one_way(self) -> float:
@@ -153,7 +153,7 @@ class Check(Summarized):
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """Findings about the use of the model."""
-        findings = [_judge_columns(self.columns, self.floors)]
+        findings = [_judge_columns(self.columns, self.floor)]
         if numbers := [(check.column, check.number) for check in self.columns if check.number]:
             findings.append(_judge_numbers(numbers))
         if self.pairs:
@@ -191,15 +191,13 @@ def _mean_error(checks: Sequence[ColumnCheck] | Sequence[PairCheck]) -> float:
     return float(np.mean([check.error for check in checks]))
 
 
-def _judge_columns(
-    columns: Sequence[ColumnCheck], floors: tuple[float, float | None] | None
-) -> Finding:
+def _judge_columns(columns: Sequence[ColumnCheck], floor: float | None) -> Finding:
     scores = [(column.column, Score(column.error, 0.0)) for column in columns]
     limits = verdicts.expected(verdicts.COLUMN)
     found = verdicts.judge("single columns", scores, limits, "total variation")
     words = f"{found.words}; error to expect {percent(_mean_error(columns))} on average"
-    if floors is not None:
-        words += f"; for some population every method errs by {percent(floors[0])} or more"
+    if floor is not None:
+        words += f"; for some population every method errs by {percent(floor)} or more"
     return replace(found, words=words)
 
 
@@ -337,8 +335,8 @@ def check(
     guarantee = weakest(model.guarantee, of_reports)
     words = str(guarantee), guarantee.describe()
     same = len(releases.parts) == 1
-    floors = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
-    return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floors)
+    floor = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
+    return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floor)
 
 
 def _require_checkable(

@@ -16,7 +16,7 @@ proofs are in docs/results/floors.md.
 
 - *Places:* the people of a rectangle stand at two points, 2a apart and $\sqrt2 a$ from the boundary.
 - *Numbers:* $ν_j^±$ are the halves of the law in a cell of equal mass.
-- *Categories:* pairs of equally frequent values; for two columns, fours that leave both unchanged.
+- *Categories:* pairs of equally frequent values.
 
 $H_j^2 ≤ \int (p − q)^2 / (4 b)$ is summed over all reports, with b the least probability over all θ.
 
@@ -30,9 +30,7 @@ References:
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -113,10 +111,8 @@ def floor_of_points(
         return None
     axis = (np.arange(_NODES) + 0.5) * (2 / _NODES) - 1
     points = np.stack(np.meshgrid(*[axis] * form.dimension, indexing="ij"), -1)
-    uniform = (
-        points.reshape(-1, form.dimension),
-        np.full(_NODES**form.dimension, _NODES**-form.dimension),
-    )
+    points = points.reshape(-1, form.dimension)
+    uniform = points, np.full(len(points), 1 / len(points))
     reference: Law = uniform if law is None else law
     private = _private_floor(mechanism.guarantee().epsilon, people, form.dimension)
     if form.dimension == 1:
@@ -213,15 +209,10 @@ def _tuned(form: WindowForm, cells: _Cells, people: int) -> tuple[_Cells, Array]
         growth = np.sqrt(_GOALS[alone] / np.maximum(people * hellinger, 1e-300))
         cells = cells._replace(share=np.minimum(1.0, cells.share * growth))
     hellinger, ends = _hellinger(form, cells)
-    depths = []
-    for end in ends:
-        sides = (
-            np.where(cells.low <= -1, 9, end - cells.low),
-            np.where(cells.high >= 1, 9, cells.high - end),
-        )
-        depths.append(np.maximum(np.minimum(*sides).min(axis=1), 0.0) ** 2)
-    square = np.minimum(((ends[0] - ends[1]) ** 2).sum(axis=1), sum(depths))
-    by_two, by_all = _confusion(hellinger, people, _squared_affinity)
+    low, high = np.where(cells.low <= -1, -9, cells.low), np.where(cells.high >= 1, 9, cells.high)
+    depths = [np.minimum(end - low, high - end).min(axis=1).clip(0.0) ** 2 for end in ends]
+    square = np.minimum(((ends[0] - ends[1]) ** 2).sum(axis=1), depths[0] + depths[1])
+    by_two, by_all = _confusion(hellinger, people, 2)
     error = np.maximum(by_two, by_all) if alone else by_two
     return cells, cells.mass * cells.share * square / 4 * error
 
@@ -255,22 +246,13 @@ def _hellinger(form: WindowForm, cells: _Cells) -> tuple[Array, list[Array]]:
     return bound, [np.asarray(record * (2 / form.steps) - 1, np.float64) for record in records]
 
 
-def _squared_affinity(hellinger: Array, people: int) -> Array:
-    """Return the lower bound of ρ²."""
-    return np.exp(2 * people * np.log1p(-np.minimum(hellinger * _ROUNDING, 1.9) / 2))
-
-
-def _overlap(hellinger: Array, people: int) -> Array:
-    """Return the lower bound of the sum of the error probabilities of any test."""
-    return 1 - np.sqrt(1 - _squared_affinity(hellinger, people))
-
-
-def _confusion(
-    hellinger: Array, people: int, bound: Callable[[Array, int], Array]
-) -> tuple[Array, Array]:
-    """Return a bound for two values of θ, and the lower sum of ∫ (1 − u) bound(H² u²) du."""
-    u = (np.arange(1, 65) / 64).reshape(-1, *[1] * np.ndim(hellinger))
-    return bound(hellinger, people), ((1 - u) * bound(hellinger * u**2, people)).mean(axis=0)
+def _confusion(hellinger: Array, people: int, order: int) -> tuple[Array, Array]:
+    """Return the bound β for W₁ (order 1) or W₂² (2), and ∫ (1 − u) β(H² u²) du from below."""
+    u = np.append(np.arange(1, 65) / 64, 1.0).reshape(-1, *[1] * np.ndim(hellinger))
+    distance = np.minimum(hellinger * u**2 * _ROUNDING, 1.9)
+    bound = np.exp(2 * people * np.log1p(-distance / 2))  # ρ²
+    bound = bound if order == 2 else 1 - np.sqrt(1 - bound)
+    return bound[-1], ((1 - u) * bound)[:-1].mean(axis=0)
 
 
 def _floor_of_numbers(
@@ -292,13 +274,13 @@ def _floor_of_numbers(
         for goal in _GOALS:
             share = np.full((count, 1), _SHARES[0])
             for _ in range(3):
-                least = ((1 - share) / 2 * (low + high) + share * np.minimum(low, high)).mean(
-                    axis=0
+                least = (1 - share) / 2 * (low + high) + share * np.minimum(low, high)
+                hellinger = ((share * (high - low) / count) ** 2 / 4 / least.mean(axis=0)).sum(
+                    axis=1
                 )
-                hellinger = ((share * (high - low) / count) ** 2 / 4 / least).sum(axis=1)
                 last, growth = share[:, 0], np.sqrt(goal / np.maximum(people * hellinger, 1e-300))
                 share = np.minimum(most, share * growth[:, None])
-            error = np.maximum(*_confusion(hellinger, people, _overlap))
+            error = np.maximum(*_confusion(hellinger, people, 1))
             distance = last / count * gap * (2 / form.steps)
             best = max(best, (float((distance / 2 * error).sum()), float(last.max())))
     return best
@@ -325,8 +307,7 @@ def _private_floor(epsilon: float, people: int, dimension: int) -> float:
     rows = np.ones_like(columns) if dimension == 1 else np.rint(columns / (_SHIFT * math.sqrt(8)))
     rows[0], alone = 1, columns == 1
     hellinger = _private_hellinger(epsilon, rows * columns, _SHARES)
-    bound = _overlap if dimension == 1 else _squared_affinity
-    by_two, by_all = _confusion(hellinger, people, bound)
+    by_two, by_all = _confusion(hellinger, people, dimension)
     if dimension == 1:
         length = np.where(alone, 2.0, 1 / columns)
         return float((_SHARES * length / 2 * np.maximum(by_two, by_all)).max())
@@ -335,15 +316,15 @@ def _private_floor(epsilon: float, people: int, dimension: int) -> float:
     return math.sqrt((_SHARES * shift**2 * error).max())
 
 
-def floor_of_codes(randomizer: Randomizer, people: int) -> tuple[float, float | None] | None:
-    """Return floors of the mean total variation of columns, and of pairs of columns if there are any.
+def floor_of_codes(randomizer: Randomizer, people: int) -> float | None:
+    """Return the floor of the mean total variation of a table's columns, and so of its pairs.
 
-    Returns None unless all columns are reported jointly, each in one coding.
+    Columns are independent, nearly uniform. Returns None unless all are reported jointly, in one coding.
 
     Examples:
         >>> from privot import Schema
         >>> schema = Schema.from_toml('columns.sick = {kind = "boolean"}')
-        >>> round(floor_of_codes(Randomizer.calibrate(schema, epsilon=1.0), people=10_000)[0], 4)
+        >>> round(floor_of_codes(Randomizer.calibrate(schema, epsilon=1.0), people=10_000), 4)
         0.0054
     """
     joint = randomizer.joint
@@ -353,36 +334,12 @@ def floor_of_codes(randomizer: Randomizer, people: int) -> tuple[float, float | 
         return None
     sizes, weights = joint.design.sizes, np.array(joint.design.weights, np.float64)
     incidence = Incidence.of(joint.design.forms, sizes, joint.epsilon)
-    columns, pairs = incidence.information(weights / weights.sum())
-    one_way = [
-        _floor_of_shares(k, k // 2, 2, i, people) for k, i in zip(sizes, columns, strict=True)
-    ]
-    numbered = combinations(enumerate(sizes), 2)
-    two_way = [
-        max(
-            _floor_of_shares(k * m, (k // 2) * (m // 2), 4, pairs[i * len(sizes) + j], people),
-            one_way[i],
-            one_way[j],
-        )
-        for (i, k), (j, m) in numbered
-    ]
-    return float(np.mean(one_way)), float(np.mean(two_way)) if two_way else None
-
-
-def _floor_of_shares(size: int, groups: int, group: int, information: float, people: int) -> float:
-    """Return the floor of a table: half of each group of cells has 1 + θδ times its share, half 1 − θδ.
-
-    `information` is that of `privot.randomizer.information`: χ² of reports over χ² of shares.
-    """
-    hellinger = group * information * _SHARES**2 / (size * (1 - _SHARES))
-    error = np.maximum(*_confusion(hellinger, people, _overlap))
-    return float((groups * group / 2 * _SHARES / size * error).max())
-
-
-def table_floor_words(one_way: float, two_way: float | None) -> str:
-    """Return a sentence on the floors of a table."""
-    pairs = "" if two_way is None else f", and by {at_least(two_way, 2)} over pairs"
-    return (
-        f"every method errs by {at_least(one_way, 2)} or more over columns{pairs}, on average, for some "
-        "population"
-    )
+    # ι is χ² of reports over χ² of shares; other columns of a form are not quite uniform.
+    iota, length = incidence.information(weights / weights.sum())[0], joint.design.lengths[1]
+    others = (1 + _SHARES**2) ** (length - 1) / (1 - _SHARES) ** length
+    errors = []
+    for size, information in zip(sizes, iota, strict=True):
+        hellinger = 2 * information * _SHARES**2 / size * others
+        confusion = np.maximum(*_confusion(hellinger, people, 1))
+        errors.append((size // 2 * _SHARES / size * confusion).max())
+    return float(np.mean(errors))
