@@ -227,14 +227,17 @@ def _judge_correlations(pairs: Sequence[PairCheck]) -> Finding:
 
 
 def _judge_pairs(pairs: Sequence[PairCheck]) -> Finding:
-    limit = verdicts.expected(verdicts.PAIR)[0]
+    limit, fair_limit = verdicts.expected(verdicts.PAIR)
     good = [pair for pair in pairs if pair.error <= limit and not pair.contradicted]
     others = sorted((pair for pair in pairs if pair not in good), key=lambda pair: -pair.error)
     words = f"{len(good)} of {len(pairs)} within {percent(limit)}; "
     words += f"error to expect {percent(_mean_error(pairs))} on average"
     if others:
         words += f"; not: {verdicts.join_names([pair.name for pair in others])}"
-    return Finding("pairs of columns", verdicts.grade_share(len(good) / len(pairs)), words)
+    grade = verdicts.grade_share(len(good) / len(pairs))
+    if grade == "poor" and all(p.error <= fair_limit and not p.contradicted for p in pairs):
+        grade = "fair"
+    return Finding("pairs of columns", grade, words)
 
 
 def _judge_dependence(pairs: Sequence[PairCheck]) -> Finding:

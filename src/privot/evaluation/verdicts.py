@@ -7,7 +7,7 @@ to move to another cell for two tables to agree.
 |---|---|---|---|
 | a single column | ≤ .03 | ≤ .06 | poor |
 | a pair of columns | ≤ .05 | ≤ .10 | poor |
-| all columns, pairs or numbers | nine of ten are good | half are | poor |
+| all columns, pairs or numbers | nine of ten are good | half are, or none is poor | poor |
 | a number, by KS | ≤ .05 | ≤ .10 | poor |
 | a correlation, by its difference | ≤ .05 | ≤ .10 | poor |
 | dependence: share of the way from independent columns to a perfect model | ≥ 70 % | ≥ 30 % | poor |
@@ -15,9 +15,9 @@ to move to another cell for two tables to agree.
 
 Against real records, an error of at most 1.5 times its floor is good as well; the floor is the error of
 a perfect model's sample of the same size. Without real records, errors are expected ones
-(`expected_fits`), and limits are 1.5 times smaller (`expected`), because an error may exceed the
-expected one by half. The expected error of pairs is compared with the dependence that the model has:
-below a third of it is good, below two thirds fair.
+(`expected_fits`), and limits of good ones are 1.5 times smaller (`expected`), because an error may
+exceed the expected one by half. The expected error of pairs is compared with the dependence that the
+model has: below a third of it is good, below all of it fair.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ CHANCE = {"AUC": 0.5, "R²": 0.0}  # score of a guess, by measure
 MIN_ABOVE_CHANCE = 0.02  # smallest score above chance of which a retained share is computed
 MOST, HALF = 0.9, 0.5  # shares of good columns or pairs: nine of ten, half
 DEPENDENCE = "dependence of pairs"  # topic of a finding
-_MARGIN = 1.5  # of limits of errors, over those of expected errors
+_MARGIN = 1.5  # ratio of limits of good errors to those of good expected errors
 _NEAR_FLOOR = 1.5  # largest ratio of a good error to its floor
 _MAX_NAMES = 3
 
@@ -73,9 +73,9 @@ def expected(limits: tuple[float, float]) -> tuple[float, float]:
 
     Examples:
         >>> [round(limit, 3) for limit in expected(PAIR)]
-        [0.033, 0.067]
+        [0.033, 0.1]
     """
-    return limits[0] / _MARGIN, limits[1] / _MARGIN
+    return limits[0] / _MARGIN, limits[1]
 
 
 def grade_share(share: float, limits: tuple[float, float] = (MOST, HALF)) -> Grade:
