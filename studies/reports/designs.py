@@ -9,8 +9,8 @@ $$ P(S | x) = w_S v_S(x), \qquad v_S = 1 + (e^ε − 1) 1_S, \qquad \sum_S w_S v
 
 every ε-private channel of extremal reports is of this form (Kairouz, Oh, Viswanath 2016). At the
 uniform law n people's reports have the Fisher information
-$J(w) = n \sum_S w_S v_S v_S^⊤ / \bar v_S$, with the mean $\bar v_S$ over cells. Changes of the density have
-the prior precision Λ of clustered places, $(1 + ω^2)/s$ for a wave of frequency ω, s = .3
+$J(w) = n \sum_S w_S v_S v_S^⊤ / \bar v_S$, with the mean $\bar v_S$ over cells. Changes of the density
+have the prior precision Λ of clustered places, $(1 + ω^2)/s$ for a wave of frequency ω, s = .3
 (`privot.mechanisms.choice.planned_error`). The expected square of the dual Sobolev norm, which
 approximates W₂² for small changes, is
 
