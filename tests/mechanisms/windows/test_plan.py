@@ -43,4 +43,5 @@ def test_radii_shrink_as_epsilon_grows_until_a_number_tells_no_more():
         assert each == sorted(each, reverse=True)
     assert radii[1] == pytest.approx([0.45, 0.225, 0.1125], rel=0.02)
     assert window_plan(1, 5.0) == window_plan(1, 9.0)
+    assert window_plan(2, 0.25).radius / 128 == pytest.approx(1.8, abs=0.01)
     assert window_plan(2, 0.01).radius == 256
