@@ -104,8 +104,7 @@ QUICK = (
     "--count 100 -o out",
     "sliced.images --data {0}/mnist.npz --epsilon 200 --components 1 --low-pass 2 "
     "--residual-low-pass 2 --count 100 --cnn -o out",
-    "sliced.components --data {0}/mnist.npz --epsilon 200 --residual-low-pass 7 --count 100 "
-    "-o out",
+    "sliced.components --data {0}/mnist.npz --epsilon 200 --residual-low-pass 7 --count 100 -o out",
     "sliced.vectors --data {0}/mnist.npz --methods mixture real --side 3 --epsilon 200 --count 100 "
     "-o out",
     "integral.clients --clients 2 --epsilons 1 --only optimum -o out/rows.json",
