@@ -15,10 +15,10 @@ mixture, and a constant.
    \bar r_{y_i})$, with $\bar r$ the means by label and $B = −Q^{-1} \sum_i r_i x_i^\top / n$, Q the
    covariance of r within labels. Draws that are far from a border have r ≈ 0 and do not move.
 
-**Privacy.** Adjacency `replace_one`. Gradients are those of `privot.central.classifiers.linear`: z is
-clipped to a public norm, r to 1, and Δ is 2, for r may be opposite. The rounds belong to the mixture's
-plan and compose exactly with its other sums. Whitening, norm, step and number of rounds depend on
-releases and public numbers alone, and so do weights and moves: they see draws, and no record.
+**Privacy.** Adjacency `replace_one`. Gradients are summed as by `privot.central.classifiers.linear`:
+r zᵀ is clipped to a public norm ρ, and Δ is 2ρ, for r may be opposite. The rounds belong to the
+mixture's plan and compose exactly with its other sums. Whitening, norm, step and number of rounds depend
+on releases and public numbers alone, and so do weights and moves: they see draws, and no record.
 
 References:
     Chen, Welling, Smola, *Super-samples from kernel herding* (2010), for sets of draws with given means.
@@ -33,6 +33,7 @@ from typing import Self
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
@@ -41,9 +42,9 @@ from privot.central.records import ImageRecords
 from privot.central.sums import Floats, Records, Rounds
 
 ROUNDS = 20
-_MOMENTUM, _PROGRESS = 0.9, 300.0  # the latter is T times the step
-_LEADING = 150  # the variance of this direction is added to all, before they are whitened
-_NORM = 1.5  # of z, relative to the root of the mean of its square
+_MOMENTUM, _PROGRESS = 0.9, 800.0  # the latter is T times the step
+_LEADING = 120  # the variance of this direction is added to all, before they are whitened
+_NORM = 0.3  # of r zᵀ, relative to the root of the mean square of z
 _PENALTY = 1e-4  # of classifiers of draws, and of Λ
 _ITERATIONS, _MOVES, _RIDGE = 60, 4, 1e-3
 
@@ -56,7 +57,7 @@ class Whitened:
         low: Map to q low frequencies.
         center: Mean (q,).
         matrix: Whitening (q, q).
-        norm: Norm to which z is clipped where records are summed.
+        norm: Norm ρ to which r zᵀ of a record is clipped.
     """
 
     low: ImageRecords
@@ -74,7 +75,7 @@ class Whitened:
         floored = values + values[-min(_LEADING, len(values))]
         norm = _NORM * math.sqrt((values / floored).sum() + 1)
         matrix = (vectors / np.sqrt(floored)) @ vectors.T
-        return cls(low, *(torch.from_numpy(x).float() for x in (center, matrix)), norm)
+        return cls(low, torch.from_numpy(center).float(), torch.from_numpy(matrix).float(), norm)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return z (n, q + 1) of images (n, *shape)."""
@@ -83,21 +84,26 @@ class Whitened:
 
 
 class ImageGradients(Gradients):
-    """Query: the sum of r zᵀ of images, with z divided by its norm, and clipped.
+    """Query: the sum of r zᵀ of images, as the product of r ‖z‖/ρ, clipped to norm 1, and of z/‖z‖.
 
     Arguments:
         weights: W (labels, q + 1).
-        inputs: Map to z.
+        inputs: Map to z, and the norm ρ to which r zᵀ is clipped.
     """
 
     def __init__(self, weights: Floats, inputs: Whitened) -> None:
-        super().__init__(weights * inputs.norm)
+        super().__init__(weights)
         self.inputs = inputs
 
     def factors(self, records: Records) -> tuple[Floats, Floats]:
-        z = self.inputs(torch.from_numpy(records[0])) / self.inputs.norm
-        clipped = z / z.norm(dim=1, keepdim=True).clamp_min(1.0)
-        return super().factors((to_steps(clipped.double().numpy()), records[1]))
+        z = self.inputs(torch.from_numpy(records[0])).double().numpy()
+        lengths = np.linalg.norm(z, axis=1, keepdims=True)  # at least the constant's
+        residuals = -softmax(z @ self.weights.T, axis=1)
+        residuals[np.arange(len(z)), records[1]] += 1.0
+        residuals *= lengths / self.inputs.norm
+        clipped = residuals / np.maximum(np.linalg.norm(residuals, axis=1, keepdims=True), 1.0)
+        r, unit = (to_steps(x).astype(np.float64) for x in (clipped, z / lengths))
+        return r, unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +167,10 @@ class Borders:
             logits = (residuals * (z @ dual.T)).sum(dim=1)
             means = torch.stack([logits[slot].logsumexp(dim=0) for slot in slots]).mean()
             value = means + _PENALTY / 2 * dual.square().sum()
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
             return value
 
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
+        optimizer.step(loss)
         return (residuals * (z @ dual.T)).sum(dim=1).detach()
 
     def _moved(self, images: Tensor, labels: Tensor) -> Tensor:
