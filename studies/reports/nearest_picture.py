@@ -30,7 +30,7 @@ def ratios(rows: Rows, error: str) -> dict[tuple[str, float], dict[tuple[str, st
     each = defaultdict(list)
     for row in rows:
         kind = row["method"], row.get("tuned", "")
-        each[(row.get("law", row["work"]), row["epsilon"]), kind].append(row[error])
+        each[(str(row.get("law", row["work"])), float(row["epsilon"])), kind].append(row[error])
     found: dict[tuple[str, float], dict[tuple[str, str], float]] = {}
     for (cell, kind), errors in each.items():
         if kind[0] != "privot.fit":

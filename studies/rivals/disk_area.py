@@ -175,7 +175,7 @@ class SquareWaves:
         anywhere = rng.uniform(-1 - half, 1 + half, own.shape)
         values = np.where(uniform, anywhere, own + rng.uniform(-half, half, own.shape))
         ends = np.linspace(-1 - half, 1 + half, self.cells + 1)
-        return np.histogram2d(*values.T, bins=[ends, ends])[0].ravel()
+        return np.histogram2d(values[:, 0], values[:, 1], bins=[ends, ends])[0].ravel()
 
 
 def _cell_of(people: Array, cells: int) -> Array:
