@@ -31,6 +31,7 @@ RECIPES = {
     "reports.points": "Places and numbers learned from reports of several mechanisms, at the same ε.",
     "reports.nearest": "The nearest rivals for maps and numbers, as published and at their best.",
     "reports.exponents": "Errors against the number of people, and floors that no method undercuts.",
+    "reports.nearest_picture": "The picture of docs/results/nearest_rivals.md, from its rows.",
     "reports.designs": "How far windows are from the best sets of places, by a convex program.",
     "reports.plans": "Errors that plans predicted, beside those that were measured.",
     "promise.places": "Maps at one ε where nobody, a shuffler, two servers or a curator is trusted.",

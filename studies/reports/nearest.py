@@ -95,13 +95,13 @@ def _map_rivals(people: Array, epsilon: float) -> Iterator[tuple[str, str, Draws
         yield (
             "HDG",
             f"{sizes}",
-            lambda rng, s=sizes: draw(hybrid_grids(people, epsilon, rng, s), _DRAWN, rng),
+            lambda rng, s=sizes: draw(hybrid_grids(people, epsilon, rng, s), _DRAWN, rng),  # type: ignore[misc]
         )
     for levels in (6, 4, 5, 7):
         yield (
             "AHEAD",
             f"{levels}",
-            lambda rng, n=levels: adaptive_tree(people, epsilon, rng, n).draw(_DRAWN, rng),
+            lambda rng, n=levels: adaptive_tree(people, epsilon, rng, n).draw(_DRAWN, rng),  # type: ignore[misc]
         )
 
 
@@ -185,15 +185,15 @@ def _number_rivals(numbers: Array, epsilon: float) -> Iterator[tuple[str, str, D
     settings = sorted(product(_BINS, (True, False)), key=lambda one: one != (_PUBLISHED_BINS, True))
     for bins, smooth in settings:
         shares = square_wave_em(release, "value", bins, smooth)
-        yield "SW + EM", f"{bins}, {smooth=}", lambda rng, p=shares: spread(p, rng)
+        yield "SW + EM", f"{bins}, {smooth=}", lambda rng, p=shares: spread(p, rng)  # type: ignore[misc]
     for bins, smooth in settings:
         shares = piecewise_em(sent, epsilon, bins, smooth=smooth)
-        yield "OGPM + EM", f"{bins}, {smooth=}", lambda rng, p=shares: spread(p, rng)
+        yield "OGPM + EM", f"{bins}, {smooth=}", lambda rng, p=shares: spread(p, rng)  # type: ignore[misc]
     for levels, ratio in product((6, 4, 5, 7), (1.0, 0.6)):
         yield (
             "Haar",
             f"{levels}, {ratio}",
-            lambda rng, n=levels, r=ratio: spread(
+            lambda rng, n=levels, r=ratio: spread(  # type: ignore[misc]
                 haar_shares(2 * numbers - 1, epsilon, n, r, rng), rng
             ),
         )
@@ -201,7 +201,7 @@ def _number_rivals(numbers: Array, epsilon: float) -> Iterator[tuple[str, str, D
         yield (
             "AHEAD",
             f"{levels}",
-            lambda rng, n=levels: (
+            lambda rng, n=levels: (  # type: ignore[misc]
                 (adaptive_tree(2 * numbers[:, None] - 1, epsilon, rng, n).draw(size, rng)[:, 0] + 1)
                 / 2
             ),

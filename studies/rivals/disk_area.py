@@ -34,6 +34,7 @@ from typing import Literal
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from privot.mechanisms.window_cells import best_window_share
 from privot.schema.domains import Array
@@ -93,9 +94,11 @@ class GridReports:
         return np.asarray(factor.reshape(side, _PARTS, side, _PARTS).mean(axis=(1, 3)))
 
     @cached_property
-    def _possible(self) -> Array:
+    def _possible(self) -> NDArray[np.bool_]:
         """Indicator of the report cells (d + 2 margin, d + 2 margin)."""
-        return np.asarray(self._spread(np.ones((self.cells, self.cells)), self._excess > 0) > 0.5)
+        return np.asarray(
+            self._spread(np.ones((self.cells, self.cells)), (self._excess > 0).astype(float)) > 0.5
+        )
 
     @cached_property
     def _least(self) -> float:
@@ -175,7 +178,7 @@ class SquareWaves:
         anywhere = rng.uniform(-1 - half, 1 + half, own.shape)
         values = np.where(uniform, anywhere, own + rng.uniform(-half, half, own.shape))
         ends = np.linspace(-1 - half, 1 + half, self.cells + 1)
-        return np.histogram2d(*values.T, bins=[ends, ends])[0].ravel()
+        return np.histogram2d(values[:, 0], values[:, 1], bins=[ends, ends])[0].ravel()
 
 
 def _cell_of(people: Array, cells: int) -> Array:

@@ -77,7 +77,7 @@ def hybrid_grids(
         )
         for axis in (0, 1)
     ]
-    counts = np.histogram2d(*people[part == 2].T, bins=[ends[1], ends[1]])[0]
+    counts = np.histogram2d(people[part == 2, 0], people[part == 2, 1], bins=[ends[1], ends[1]])[0]
     cells = nonnegative(unary_shares(counts.ravel(), epsilon, rng)).reshape(second, second)
     _reconcile(lines, cells)
     lines, cells = (

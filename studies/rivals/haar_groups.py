@@ -38,7 +38,7 @@ def haar_shares(
     for level in range(levels):
         halves = 2 ** (level + 1)
         cells = np.clip(((numbers[group == level] + 1) * halves / 2).astype(int), 0, halves - 1)
-        counts = np.bincount(cells, minlength=halves)
+        counts = np.bincount(cells, minlength=halves).astype(float)
         found = (
             _response_shares(counts, epsilon, rng)
             if halves <= 3 * math.exp(epsilon) + 2
@@ -55,5 +55,7 @@ def _response_shares(counts: Array, epsilon: float, rng: np.random.Generator) ->
     true = math.exp(epsilon) / (math.exp(epsilon) + size - 1)
     other = (1 - true) / (size - 1)
     law = np.full((size, size), other) + np.eye(size) * (true - other)
-    sent = sum(rng.multinomial(count, row) for count, row in zip(counts, law, strict=True))
+    sent = sum(
+        rng.multinomial(count, row) for count, row in zip(counts.astype(int), law, strict=True)
+    )
     return np.asarray((sent / people - other) / (true - other))

@@ -64,8 +64,8 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
     information does not. On public synthetic clusters and filaments (`python -m studies
     reports.windows`), the radius of least W₂, in unit coordinates, is about $0.9 / ε$ in two and
     $1.6 / ε$ in three dimensions, for ε from 1 to 8 and 10⁴ to 2·10⁶ reports, and $0.9 / \sqrt ε$ in
-    two below 1. A radius that is a third smaller or larger increases W₂ by up to 12 %. A product of
-    windows of any width, at ε/d each, has 1.3 to 1.6 times the error. A mixture of radii is no better.
+    two for ε below 1. A radius that is a third smaller or larger increases W₂ by up to 12 %. A product
+    of windows, at ε/d each, has 1.3 to 1.6 times the error. A mixture of radii is no better.
 
     >>> window_plan(1, 1.0)
     WindowPlan(steps=1024, radius=262)
@@ -76,9 +76,8 @@ def window_plan(dimension: int, epsilon: float) -> WindowPlan:
         # A window of radius ρ is the share 2ρ/(2 + 2ρ) of all report cells.
         share = best_window_share(min(epsilon, _MAX_RULE_EPSILON))
         return coarsest_plan(dimension, share / (1 - share))
-    power = 0.5 if dimension == 2 and epsilon < 1 else 1.0
-    radius = _RADIUS_TIMES_EPSILON[dimension] / epsilon**power
-    return coarsest_plan(dimension, min(_MAX_RADIUS, radius))
+    shrinks = math.sqrt(epsilon) if dimension == 2 and epsilon < 1 else epsilon
+    return coarsest_plan(dimension, min(_MAX_RADIUS, _RADIUS_TIMES_EPSILON[dimension] / shrinks))
 
 
 def coarsest_plan(dimension: int, radius: float) -> WindowPlan:
