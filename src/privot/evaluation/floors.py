@@ -1,39 +1,37 @@
 r"""Floors: lower bounds of the error of every estimator that sees n reports of a mechanism.
 
-The law of the records is one of a family: **cell** j has the mass $m_j$, of which the share
-$(1 ± θ_j δ_j)/2$ has the law $ν_j^±$. If all $θ_j = ±1$ are equally likely, the mean error is at least
-the sum over j of the error of a person who knows all θ but $θ_j$ (Assouad). With $H_j^2$ the squared
-Hellinger distance of a report's laws for both values, at most over the other θ, and
-$ρ_j^2 = (1 − H_j^2/2)^{2n}$,
+**Two laws.** If reports cannot tell P from Q, an estimate errs by half of their distance D for one of
+them (Le Cam). With $H^2$ the squared Hellinger distance of a report's laws, n reports have the affinity
+$ρ = (1 − H^2/2)^n$, and the mean errors over both are
 
-$$ \mathbb E W_1 ≥ \sum_j \tfrac12 D_j \big( 1 − \sqrt{1 − ρ_j^2} \big), \qquad
-\mathbb E W_2^2 ≥ \sum_j \tfrac14 D_j^2 ρ_j^2, $$
+$$ \mathbb E W_1 ≥ \tfrac12 D (1 − \sqrt{1 − ρ^2}), \qquad \mathbb E W_2^2 ≥ \tfrac14 D^2 ρ^2 . $$
 
-where $D_j$ is the transport distance of both laws within the cell, to whose boundary mass may be moved
-as well (Figalli and Gigli). In total variation, on the line, and for a single cell, θ may also be
-uniform on [−1, 1]: then $\int_0^1 (1 − u) β(H^2 u^2) du$ replaces a bound $β(H^2)$ (Ziv and Zakai). The
-proofs are in docs/results/floors.md.
+**Families.** The share of people between two groups is $(1 + θ δ)/2$. Where the distance is a sum over
+the decisions whether θ exceeds a level, θ may be uniform on [−1, 1] instead of ±1: then
+$\int_0^1 (1 − u) β(H^2 u^2) du$ replaces a bound $β(H^2)$ (Ziv and Zakai). If every cell of the domain
+has a θ of its own, errors of a person who knows all others add up (Assouad). Summed over all reports,
+$(p − q)^2 / (4 b)$ bounds $H^2$, with b the least probability over all θ. docs/results/floors.md has the
+proofs.
 
-- *Places:* the people of a rectangle stand at two points, 2a apart and $\sqrt2 a$ from the boundary.
-- *Numbers:* $ν_j^±$ are the halves of the law in a cell of equal mass.
+- *Places:* the groups on both sides of a band that nobody inhabits: who does is moved to its edge.
+- *Numbers:* the halves of the law in cells of equal mass.
 - *Categories:* pairs of equally frequent values.
-
-$H_j^2 ≤ \int (p − q)^2 / (4 b)$ is summed over all reports, with b the least probability over all θ.
 
 **Privacy review.** Inputs are public numbers, and a law that was learned from reports.
 
 References:
     Assouad, *Deux remarques sur l'estimation* (1983); Ziv, Zakai, *Some lower bounds on signal
-    parameter estimation* (1969); Figalli, Gigli, *A new transportation distance between non-negative
-    measures* (2010); Duchi, Jordan, Wainwright, *Minimax optimal procedures for locally private
-    estimation* (2018).
+    parameter estimation* (1969); Duchi, Jordan, Wainwright, *Minimax optimal procedures for locally
+    private estimation* (2018).
 """
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from itertools import combinations
+from typing import cast
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from privot.local.grid_channels import GridDensity
@@ -46,14 +44,9 @@ from privot.randomizer.information import Incidence
 from privot.schema import Column
 from privot.schema.domains import Array
 
-_SHIFT = 1 / (2 + 2 * math.sqrt(2))  # a of a rectangle of width 1
-_FIRST_CELLS = (
-    (5, 3),
-    (7, 4),
-)  # rows and columns of rectangles, whose sides are halved again and again
-_WORTHWHILE = 0.8  # least mean W₂² of a lattice that is divided, relative to the largest
-_MOST_RUNS = 500_000  # rows of all windows of a lattice
-_FARTHEST = 8.0  # farther families count less: W₂ from the given law, relative to the floor
+_BANDS = 32  # along each axis, the steps of edges of bands
+_LEAST_PART = 0.02  # of the people on one side of a band
+_FARTHEST = 0.15  # W₂ by which people may be moved
 _CELLS_OF_NUMBERS = (1, 2, 3, 4, 6, 8, 12, 16)
 _MOST_TILT = 0.3  # δ of numbers near a law
 _NODES = 128  # along each axis, of the uniform law
@@ -122,7 +115,8 @@ def floor_of_points(
         near = f"densities within {percent_at_most(tilt, 2)}"
     else:
         error, moved = _floor_of_places(form, people, *reference)
-        worst = math.sqrt(_tuned(form, _lattice((1, 1), *uniform, shift=0.5), people)[1].sum())
+        corners = np.array([[[0, 0]], [[form.steps, form.steps]]]), np.full((2, 1), 0.5)
+        worst = _floor_of_groups(form, people, *corners, math.sqrt(8))
         near = f"laws within {at_most(moved, 2)}"
     return Floor(error, near, max(worst, error, private), private)
 
@@ -141,109 +135,53 @@ def floor_of_model(model: LocalModel) -> Floor | None:
     )
 
 
-class _Cells(NamedTuple):
-    """Rectangles, with the masses m and the shares δ of the family of places."""
-
-    low: Array  # lower corners (K, 2)
-    high: Array  # upper corners (K, 2)
-    mass: Array  # m (K,)
-    spread: Array  # ∫ of the squared distance by which people move at most (K,)
-    shift: Array  # a (K,), along the second axis
-    share: Array  # δ (K,)
-
-    def chosen(self, mask: NDArray[np.bool_]) -> "_Cells":
-        return _Cells(*(values[mask] for values in self))
-
-
-def _number(points: Array, counts: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the number (m,) of the rectangle of a lattice in which each point (m, 2) lies."""
-    index = np.clip(((points + 1) / 2 * counts).astype(np.int64), 0, np.array(counts) - 1)
-    return np.ravel_multi_index(tuple(index.T), counts)
-
-
-def _lattice(
-    counts: tuple[int, int], points: Array, weights: Array, shift: float = _SHIFT
-) -> _Cells:
-    """Divide the square into rows and columns, with the masses of a law."""
-    index = np.indices(counts).reshape(2, -1).T
-    low, high = 2 * index / counts - 1, 2 * (index + 1) / counts - 1
-    number = _number(points, counts)
-    away = np.abs(points - (low + high)[number] / 2)
-    away[:, 1] += 2 * shift / counts[1]
-    mass = np.bincount(number, weights, len(index)).astype(np.float64)
-    spread = np.bincount(number, weights * (away**2).sum(axis=1), len(index)).astype(np.float64)
-    shifts = np.full(len(index), 2 * shift / counts[1])
-    return _Cells(low, high, mass, spread, shifts, np.full(len(index), _SHARES[0])).chosen(mass > 0)
-
-
 def _floor_of_places(
     form: WindowForm, people: int, points: Array, weights: Array
 ) -> tuple[float, float]:
-    """Return the best floor over divisions, and the W₂ within which its family lies."""
-    found = []
-    for rows, columns in _FIRST_CELLS:
-        lattices, sums = list[tuple[tuple[int, int], _Cells, Array]](), [0.0]
-        most = min(_MOST_RUNS / (2 * form.radius + 1), form.steps**2 / 16)  # rectangles
-        while sums[-1] >= _WORTHWHILE * max(sums) and rows * columns << 2 * len(lattices) < most:
-            counts = rows << len(lattices), columns << len(lattices)
-            cells, parts = _tuned(form, _lattice(counts, points, weights), people)
-            lattices.append((counts, cells, parts))
-            sums.append(parts.sum())
-        for counts, whole, own in reversed(lattices):  # the better of each rectangle and its parts
-            numbers, inside = (_number((c.low + c.high) / 2, counts) for c in (whole, cells))
-            undivided = own >= np.bincount(inside, parts, math.prod(counts))[numbers]
-            divided = ~np.isin(inside, numbers[undivided])
-            pairs = zip(whole.chosen(undivided), cells.chosen(divided), strict=True)
-            cells = _Cells(*map(np.concatenate, pairs))
-            parts = np.concatenate((own[undivided], parts[divided]))
-            joint = math.sqrt(_tuned(form, cells, people)[1].sum())
-            found.append((joint, math.sqrt(cells.spread.sum())))
-    return max(found, key=lambda pair: pair[0] * min(1.0, _FARTHEST * pair[0] / pair[1]))
+    """Return the floor of the widest band near a law, and the W₂ by which its people are moved."""
+    cells, unit = np.rint((points + 1) * (form.steps / 2)).astype(np.int64), 2 / form.steps
+    place, bands = np.arange(form.steps + 1), list[tuple[float, float, int, int, int]]()
+    for axis in (0, 1):
+        mass = np.bincount(cells[:, axis], weights, len(place))
+        for low, high in combinations(range(0, len(place), form.steps // _BANDS), 2):
+            moved = mass @ np.minimum(place - low, high - place).clip(0) ** 2
+            part = mass[2 * place >= low + high].sum()
+            if min(part, 1 - part) >= _LEAST_PART:
+                bands.append(((high - low) * unit, math.sqrt(moved) * unit + unit, axis, low, high))
+
+    near = [band for band in bands if band[1] <= _FARTHEST]
+    width, moved, axis, low, high = max(near) if near else min(bands, key=lambda band: band[1])
+    upper, line = 2 * cells[:, axis] >= low + high, cells[:, axis]
+    cells[:, axis] = np.where(upper, line.clip(high), line.clip(None, low))
+    sides = np.stack([weights * ~upper, weights * upper])
+    return _floor_of_groups(form, people, np.stack([cells, cells]), sides, width), moved
 
 
-def _tuned(form: WindowForm, cells: _Cells, people: int) -> tuple[_Cells, Array]:
-    """Return the cells with good shares δ, and their parts (K,) of the mean W₂²."""
-    alone = len(cells.mass) == 1 and bool((cells.high - cells.low).min() == 2)  # the whole square
-    for _ in range(2):
-        hellinger = _hellinger(form, cells)[0]
-        growth = np.sqrt(_GOALS[alone] / np.maximum(people * hellinger, 1e-300))
-        cells = cells._replace(share=np.minimum(1.0, cells.share * growth))
-    hellinger, ends = _hellinger(form, cells)
-    low, high = np.where(cells.low <= -1, -9, cells.low), np.where(cells.high >= 1, 9, cells.high)
-    depths = [np.minimum(end - low, high - end).min(axis=1).clip(0.0) ** 2 for end in ends]
-    square = np.minimum(((ends[0] - ends[1]) ** 2).sum(axis=1), depths[0] + depths[1])
-    by_two, by_all = _confusion(hellinger, people, 2)
-    error = np.maximum(by_two, by_all) if alone else by_two
-    return cells, cells.mass * cells.share * square / 4 * error
-
-
-def _hellinger(form: WindowForm, cells: _Cells) -> tuple[Array, list[Array]]:
-    """Return upper bounds of H² (K,), and the two records (K, 2) of the cells' points.
-
-    Along each row of report cells, a window is one run of cells, and two windows overlap in one run.
-    """
-    radius, width = form.radius, form.shape_of_cells[0]
-    points = [(cells.low + cells.high) / 2 + np.outer(s * cells.shift, [0, 1]) for s in (-1, 1)]
-    records = [np.rint((point + 1) * (form.steps / 2)).astype(np.int64) for point in points]
-    up = np.arange(-radius, radius + 1)
-    half = np.array([math.isqrt(radius**2 - u * u) for u in up.tolist()])
-    row = records[0][:, :1] + radius + up
-    first, second = (record[:, 1:] + radius for record in records)
-    one_mass, both = cells.mass * (1 - cells.share) / 2, cells.mass * cells.share
-    runs = [(place - half, place + half + 1, one_mass) for place in (first, second)]
-    runs.append((second - half, np.maximum(first + half + 1, second - half), both))
-    steps = np.zeros((width, width + 1))
-    for low, high, mass in runs:
-        np.add.at(steps, (row, low), mass[:, None])
-        np.add.at(steps, (row, high), -mass[:, None])
-    excess = form.inside - form.outside
-    least = form.outside + excess * np.maximum(np.cumsum(steps, axis=1)[:, :-1], 0.0)
-    inverse = np.pad(np.cumsum(1 / least, axis=1), ((0, 0), (1, 0)))
-    one, other, overlap = (
-        (inverse[row, end] - inverse[row, start]).sum(axis=1) for start, end, _ in runs
-    )
-    bound = (both * excess) ** 2 / 4 * (one + other - 2 * overlap)
-    return bound, [np.asarray(record * (2 / form.steps) - 1, np.float64) for record in records]
+def _floor_of_groups(
+    form: WindowForm, people: int, cells: NDArray[np.int64], weights: Array, distance: float
+) -> float:
+    """Return the floor of root mean W₂² for two groups (2, m) that are this far apart along a line."""
+    width, radius = form.shape_of_cells[0], form.radius
+    window = np.zeros((width, width))
+    window[tuple((form.offsets + radius).T)] = 1.0
+    transform, laws = scipy.fft.rfft2(window), []
+    for place, weight in zip(cells, weights, strict=True):
+        law = np.zeros((width, width))
+        np.add.at(law, tuple(place.T), weight / weight.sum())
+        near = scipy.fft.irfft2(scipy.fft.rfft2(law) * transform, law.shape).clip(0.0, 1.0)
+        laws.append(form.outside + (form.inside - form.outside) * near)
+    parts, found = weights.sum(axis=1) / weights.sum(), [0.0]
+    mean, change = parts[0] * laws[0] + parts[1] * laws[1], np.abs(laws[0] - laws[1])
+    for goal in _GOALS:
+        share = _SHARES[0]  # δ: the share that θ = 1 has more than θ = −1 on one side
+        for _ in range(3):
+            least = np.maximum(mean - share / 2 * change, form.outside)
+            hellinger = float(((share * change) ** 2 / 4 / least).sum())
+            last, growth = share, math.sqrt(goal / max(people * hellinger, 1e-300))
+            share = min(2 * parts.min(), share * growth)
+        confusion = max(_confusion(np.array(hellinger), people, 2))
+        found.append(distance**2 * last / 4 * float(confusion))
+    return math.sqrt(max(found))
 
 
 def _confusion(hellinger: Array, people: int, order: int) -> tuple[Array, Array]:
@@ -303,17 +241,12 @@ def _private_floor(epsilon: float, people: int, dimension: int) -> float:
 
     A single cell has two points at opposite ends; on the line, more cells have uniform halves.
     """
-    columns = np.unique(np.geomspace(1, 500, 60).astype(int))[:, None]
-    rows = np.ones_like(columns) if dimension == 1 else np.rint(columns / (_SHIFT * math.sqrt(8)))
-    rows[0], alone = 1, columns == 1
-    hellinger = _private_hellinger(epsilon, rows * columns, _SHARES)
-    by_two, by_all = _confusion(hellinger, people, dimension)
-    if dimension == 1:
-        length = np.where(alone, 2.0, 1 / columns)
-        return float((_SHARES * length / 2 * np.maximum(by_two, by_all)).max())
-    shift = np.where(alone, 1.0, np.minimum(2 * _SHIFT / columns, math.sqrt(0.5) / rows))
-    error = np.where(alone, np.maximum(by_two, by_all), by_two)
-    return math.sqrt((_SHARES * shift**2 * error).max())
+    cells = np.arange(1.0, 500 if dimension == 1 else 2)[:, None]
+    confusion = _confusion(_private_hellinger(epsilon, cells, _SHARES), people, dimension)
+    errors = _SHARES * np.maximum(*confusion)
+    if dimension == 2:
+        return math.sqrt(2 * errors.max())
+    return float((errors * np.where(cells == 1, 1.0, 0.5 / cells)).max())
 
 
 def floor_of_codes(randomizer: Randomizer, people: int) -> float | None:
