@@ -309,18 +309,8 @@ def check(
     advance(0, total)
     comparison = _ReportComparison.of(model, releases, seed)
     real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
-
-    def rehearsal_step(step: int, steps: int, loss: float) -> None:
-        advance(len(all_columns) * (len(rehearsals) * (steps + 1) + step) // (steps + 1), total)
-
-    rehearsals: list[Rehearsed] = []
-    of_numbers: dict[Columns, float] = {}  # roots of mean squares
-    for number in range(_REHEARSALS):
-        next_seed = seed + number * _BETWEEN_SEEDS
-        rehearsals.append(rehearse(model, releases, all_columns, next_seed, rehearsal_step))
-        found = comparison.rehearsed_numbers(rehearsals[-1].model, next_seed)
-        for columns, error in found.items():
-            of_numbers[columns] = math.hypot(of_numbers.get(columns, 0.0), error / _REHEARSALS**0.5)
+    rehearsals = _rehearse(model, releases, all_columns, seed, lambda done: advance(done, total))
+    of_numbers = comparison.rehearsed_numbers([part.model for part in rehearsals], seed)
     column_checks, pair_checks, target_check = [], [], None
     independent = sampler_of(model).classes.num_classes == 1
     fits = expected_fits(rehearsals, real_residuals, independent=independent, held_out=held_out)
@@ -340,6 +330,24 @@ def check(
     same = len(releases.parts) == 1
     floor = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
     return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floor)
+
+
+def _rehearse(
+    model: LocalModel,
+    releases: Releases,
+    all_columns: Sequence[Columns],
+    seed: int,
+    advance: Callable[[int], None],
+) -> list[Rehearsed]:
+    """Rehearse several times; `advance` receives the number of columns and pairs that are done."""
+    rehearsals: list[Rehearsed] = []
+
+    def progress(step: int, steps: int, loss: float) -> None:
+        advance(len(all_columns) * (len(rehearsals) * (steps + 1) + step) // (steps + 1))
+
+    for next_seed in range(seed, seed + _REHEARSALS * _BETWEEN_SEEDS, _BETWEEN_SEEDS):
+        rehearsals.append(rehearse(model, releases, all_columns, next_seed, progress))
+    return rehearsals
 
 
 def _require_checkable(
@@ -387,7 +395,13 @@ class _ReportComparison:
                 samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
-    def rehearsed_numbers(self, model: LocalModel, seed: int) -> dict[Columns, float]:
+    def rehearsed_numbers(self, models: Sequence[LocalModel], seed: int) -> dict[Columns, float]:
+        """Return roots of mean squares, over rehearsed models, of KS and of errors of correlations."""
+        parts = [self._numbers_of(model, seed + number) for number, model in enumerate(models)]
+        squares = {c: np.mean([part[c] ** 2 for part in parts]) for c in parts[0]}
+        return {columns: math.sqrt(square) for columns, square in squares.items()}
+
+    def _numbers_of(self, model: LocalModel, seed: int) -> dict[Columns, float]:
         """Return the KS of columns of numbers in a rehearsed model, and the errors of correlations."""
         table, columns = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
         by_column = {self.reports.questions[q].column: s.values for q, s in self.samples.items()}
