@@ -320,10 +320,11 @@ def check(
     if target is not None:
         target_check = check_target(model, releases, target, rehearsed, growth[1], seed=seed)
     advance(total, total)
-    checks = tuple(column_checks), tuple(pair_checks)
-    guarantee = weakest(model.guarantee, of_reports)
-    words = str(guarantee), guarantee.describe()
-    same = len(releases.parts) == 1
+    checks, guarantee = (
+        (tuple(column_checks), tuple(pair_checks)),
+        weakest(model.guarantee, of_reports),
+    )
+    words, same = (str(guarantee), guarantee.describe()), len(releases.parts) == 1
     floor = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
     return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floor)
 
