@@ -324,9 +324,14 @@ def check(
         (tuple(column_checks), tuple(pair_checks)),
         weakest(model.guarantee, of_reports),
     )
-    words, same = (str(guarantee), guarantee.describe()), len(releases.parts) == 1
-    floor = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
-    return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floor)
+    words = str(guarantee), guarantee.describe(), _floor_of(releases)
+    return Check(words[0], len(releases), held_out, *checks, target_check, *words[1:])
+
+
+def _floor_of(releases: Releases) -> float | None:
+    """Return the floor of a single release; None if several tell more than one."""
+    only = releases.parts[0] if len(releases.parts) == 1 else None
+    return None if only is None else floor_of_codes(only.randomizer, len(only))
 
 
 def _require_checkable(
