@@ -320,10 +320,8 @@ def check(
     if target is not None:
         target_check = check_target(model, releases, target, rehearsed, growth[1], seed=seed)
     advance(total, total)
-    checks, guarantee = (
-        (tuple(column_checks), tuple(pair_checks)),
-        weakest(model.guarantee, of_reports),
-    )
+    checks = tuple(column_checks), tuple(pair_checks)
+    guarantee = weakest(model.guarantee, of_reports)
     words = str(guarantee), guarantee.describe(), _floor_of(releases)
     return Check(words[0], len(releases), held_out, *checks, target_check, *words[1:])
 
