@@ -326,10 +326,14 @@ def check(
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
     guarantee = weakest(model.guarantee, of_reports)
-    words = str(guarantee), guarantee.describe()
-    same = len(releases.parts) == 1
-    floor = floor_of_codes(releases.parts[0].randomizer, len(releases)) if same else None
-    return Check(words[0], len(releases), held_out, *checks, target_check, words[1], floor)
+    words = str(guarantee), guarantee.describe(), _floor_of(releases)
+    return Check(words[0], len(releases), held_out, *checks, target_check, *words[1:])
+
+
+def _floor_of(releases: Releases) -> float | None:
+    """Return the floor of a single release; None if several tell more than one."""
+    only = releases.parts[0] if len(releases.parts) == 1 else None
+    return None if only is None else floor_of_codes(only.randomizer, len(only))
 
 
 def _rehearse(
