@@ -1,4 +1,4 @@
-"""Words that nobody listed: encoded, reported with ε, found by a pilot, and categories for the others."""
+"""Words that nobody listed: reported with ε, found by a pilot, and categories of the others."""
 
 import math
 
@@ -44,7 +44,8 @@ def pilot():
 @pytest.mark.parametrize("length", [4, 5, 32])
 @pytest.mark.parametrize("rule", ["", 'out_of_bounds = "clip"'])
 def test_devices_and_tables_encode_a_word_alike(length, rule):
-    text = f'[columns.town]\nkind = "word"\nletters = "aé d"\nmax_length = {length}\nnullable = true\n{rule}'
+    more = f"max_length = {length}\nnullable = true\n{rule}"
+    text = f'[columns.town]\nkind = "word"\nletters = "aé d"\n{more}'
     randomizer = privot.Randomizer.calibrate(privot.Schema.from_toml(text), 1.0)
     encoding, column = randomizer.program["columns"]["town"], randomizer.schema.coded["town"]
     for word in (" DAé\t", "e\u0301a d", None, "", "d" * 40, "daß", "a"):
@@ -84,7 +85,8 @@ def test_counts_of_words_are_unbiased(pilot):
     symbols = np.array([data.column.symbols(word) for word in words])
     found = data.of_words(data.estimates, data.column.cells(symbols))
     expected = np.array([SHARES.get(word, 0) for word in words]) * data.total
-    # A word in a reported set counts p(1 − p)/(p − q)² more than one by chance, and half of the people is random.
+    # Those who have a word vary by p(1 − p)/(p − q)², and which half of the people reports it is random.
+    # 0.004 is three deviations of the frequent words that share cells by chance.
     stderr = np.sqrt(data.stderr**2 + 2 * expected)
     assert (np.abs(found - expected) < 5.5 * stderr + 0.004 * data.total).all()
     assert data.total == pytest.approx(10_000, abs=6 * 71)

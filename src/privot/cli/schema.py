@@ -133,8 +133,8 @@ def new(
     table: str | None = Option(None, help="With --from: name of the table, if there are several."),
     pilot: Path | None = Option(
         None,
-        help="Folder of a pilot's model, by which to refine its schema for later people; its release, to "
-        "find words that nobody listed.",
+        help="Folder of a pilot's model, by which to refine its schema for later people; its "
+        "release, to find words that nobody listed.",
     ),
     words: Path | None = Option(
         None, help="With the release of a pilot: public words to try, one a line."

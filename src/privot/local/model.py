@@ -257,8 +257,8 @@ def refine_words(
     found = {name: find_words(counts, name, public) for name in schema.words}
     if rare := [name for name in found if not found[name]] or [*schema.columns][: not found]:
         raise PrivotError(
-            f"columns {rare} have no word that is sure to be frequent: ask more people, raise ε, or give public "
-            "words to try; a schema without words is refined by a model"
+            f"columns {rare} have no word that is sure to be frequent: ask more people, raise ε, or "
+            "give public words to try; a schema without words is refined by a model"
         )
     others = schema.columns.keys() - found.keys()
     fields: dict[str, Any] = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}

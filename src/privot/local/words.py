@@ -1,24 +1,30 @@
 r"""Frequent words of a pilot: heavy hitters of columns whose values nobody listed.
 
-A report of a word is a set of cells of one coding (`privot.schema.columns.word`). Let X be the number of reports
-whose set contains the cell of a word s, in each report's own coding. Each of f n people with s is counted with
-probability p, the other ones with about $q_0 = q + (p − q)/g$, so $(X − n q_0)/(p − q_0)$ estimates f n.
+A report of a word is a set of cells of one coding (`privot.schema.columns.word`). X is the number of
+reports whose set contains the cell of a word s, each in its own coding. The people with s are counted
+with probability p, others with about $q_0 = q + (p − q)/g$, so $(X − n q_0)/(p − q)$ estimates how many
+people have s.
 
-**Search.** Codings of buckets alone estimate how many people are in each bucket; the 1500 buckets with most are
-searched. In a bucket, codings of level ℓ estimate how many people have each pair of letters at place ℓ. A beam
-joins the best pairs, $\sum_ℓ \ln$ likelihood less $\ln(A − 1)$ a letter, and retains the words that belong to the bucket. The
-cells of accepted words are removed from all counts, and the search is repeated until it finds no more: frequent
-words no longer hide others that share some of their cells.
+**Search.** Codings of buckets alone estimate the number of people in each bucket; the 1000 largest
+buckets are searched. In a bucket, codings of level ℓ estimate how many people have each pair of letters
+at place ℓ. The best beginnings and ends of words are found by a beam: their weight is the evidence of
+their pairs, less $\ln(A − 1)$ a letter. As buckets add up, the beginnings and ends that make up a word
+of the bucket are joined by sorting. Then the cells of accepted words are removed from all counts, and
+the search is repeated until it finds no more.
 
-**Promise.** A word s of m letters is accepted if $P(\mathrm{Bin}(n, q_0) ≥ X) ≤ α π(s)$ with α = .05 and
-$π(s) = (A − 1)^{−m} / M$, which adds up to 1 over all words. So if the cells of a word that nobody sent are those of
-others by chance alone, the expected number of such words that are accepted is at most α, however many were searched.
+**Promise.** Let $π(s) = (A − 1)^{−m} / M$ for a word of m letters, half of it if there are D public
+words, each of which has 1/2D. A word is accepted if $P(\mathrm{Bin}(n, q_0) ≥ X) ≤ α π(s)$ with α =
+.05. The sum of π is at most 1, so if the cells of words that nobody sent are only hit by chance, the
+expected number of these that are accepted is at most α, however many are searched. A word in the bucket
+of a frequent one is hit more often. So the codings of its letters alone must have $P ≤ α π(s) ·
+65521/100$, too, and the odds against each other word of its bucket must be 20. This part is a rule, not
+a theorem: what it achieves is measured (`docs/results/tables/estimators.md`).
 
-**Privacy review.** A function of reports (post-processing). Words of few people are not accepted: at ε = 4 and n = 200 000, 6 letters
-need about 0.5 % of the people.
+**Privacy review.** A function of reports (post-processing). A word of few people is not accepted.
 
 References:
-    Bassily, Nissim, Stemmer, Thakurta (2017); Wang, Li, Jha (2019).
+    Bassily, Nissim, Stemmer, Thakurta, *Practical locally private heavy hitters* (2017); Wang, Li, Jha,
+    *Locally differentially private heavy hitter identification* (2019).
 """
 
 from collections.abc import Iterable
@@ -100,7 +106,7 @@ class _WordCounts:
         return np.asarray(np.take_along_axis(estimates, cells, 1).sum(axis=0))
 
     def shares(self, cells: Ints) -> Array:
-        """Return the shares (k,) of words that explain the counts together, by Richardson's iteration."""
+        """Return the shares (k,) of words that together explain the counts (Richardson's iteration)."""
         shares = np.zeros(cells.shape[1])
         for _ in range(12):
             rest = self.of_words(self.rest(cells, shares), cells)
@@ -110,7 +116,7 @@ class _WordCounts:
     def accepted(
         self, estimates: Array, cells: Ints, symbols: Ints, log_prior: Array
     ) -> NDArray[np.bool_]:
-        """Return whether words (k, …) with cells (c, k) are accepted, by estimates (c, g) and ln π (k,)."""
+        """Return whether words (k, …) are accepted, by estimates (c, g), cells (c, k), ln π (k,)."""
         lengths, levels = (symbols > 0).sum(axis=1), self.column.levels[:, None]
         people = np.take_along_axis(estimates, cells, 1)
         of_letters = (levels > 0) & (
@@ -143,23 +149,24 @@ class _WordCounts:
         return np.where(np.arange(len(symbols)) < listed, -np.log(2 * listed), letters - np.log(2))
 
     def search(self, estimates: Array) -> Ints:
-        """Return candidates (k, 2·pairs), by the estimates (c, g) of the people that no accepted word has."""
+        """Return candidates (k, 2·pairs), by estimates (c, g) without the accepted words."""
         column, square = self.column, self.column.base**2
 
         def evidence(level: int, keys: Ints) -> NDArray[np.float32]:
             codings = np.flatnonzero(column.levels == level)
-            parts = (estimates[i].astype(np.float32)[column.hashed(i, keys)] for i in codings)
+            parts = (estimates[i].astype(np.float32)[column.hashed(int(i), keys)] for i in codings)
             return (
                 np.sum([*parts], axis=0, dtype=np.float32)
                 if len(codings)
                 else np.zeros(keys.shape, np.float32)
             )
 
-        buckets = evidence(0, np.arange(NUM_BUCKETS) * square + square - 1)
-        buckets = np.argpartition(-buckets, _MOST_BUCKETS)[:_MOST_BUCKETS]
+        people = evidence(0, np.arange(NUM_BUCKETS) * square + square - 1)
+        buckets = np.argpartition(-people, _MOST_BUCKETS)[:_MOST_BUCKETS]
         found = [np.zeros((0, 2 * column.pairs), np.int64)]
         half = min(_FIRST_PAIRS, column.pairs - 1)
-        for chosen in np.split(buckets, range(_AT_ONCE, _MOST_BUCKETS, _AT_ONCE)):
+        for start in range(0, _MOST_BUCKETS, _AT_ONCE):
+            chosen: Ints = buckets[start : start + _AT_ONCE].astype(np.int64)
             keys = chosen[:, None] * square + np.arange(square)
             levels = [evidence(level, keys) for level in range(1, column.pairs + 1)]
             begin, end = self._best(levels[:half], False), self._best(levels[half:], True)
@@ -186,7 +193,7 @@ class _WordCounts:
         return np.unique(np.concatenate(found), axis=0)
 
     def _best(self, levels: list[NDArray[np.float32]], may_be_empty: bool) -> Ints:
-        """Return the letters (b, k, 2·levels) of the best parts of words, by evidence (b, A²) at each level."""
+        """Return the letters (b, k, 2·levels) of the best parts, by evidence (b, A²) at each level."""
         base, num = self.column.base, len(levels[0])
         first, second = np.divmod(np.arange(base**2), base)
         cost = np.log(base - 1) * ((first > 0).astype(float) + (second > 0))
@@ -279,8 +286,8 @@ def without_words(counts: Counts) -> Counts:
             else "of shuffled batches, which are fitted whole"
         )
         raise PrivotError(
-            f"columns {[*names]} are words that nobody listed, and {why}: find the frequent ones by `privot "
-            "schema new --pilot RELEASE`, and fit later people's reports"
+            f"columns {[*names]} are words that nobody listed, and {why}: find the frequent ones by "
+            "`privot schema new --pilot RELEASE`, and fit later people's reports"
         )
     old = joint.design
     codings = {name: sizes for name, sizes in old.codings.items() if name not in names}

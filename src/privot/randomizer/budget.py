@@ -293,8 +293,8 @@ def calibrate_reports(
     table = [name for name in schema.coded if name not in schema.vectors]
     if schema.words and (report == "split" or mechanism or shares or table != [*schema.columns]):
         raise PrivotError(
-            f"columns {[*schema.words]} are words, which have joint reports of their own: leave out report "
-            "'split', mechanism and shares, and images and vectors"
+            f"columns {[*schema.words]} are words, which have joint reports of their own: leave out "
+            "report 'split', mechanism and shares, and images and vectors"
         )
     if report == "auto":
         joined = _is_joined(schema, table) and not (mechanism or shares)

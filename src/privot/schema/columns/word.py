@@ -1,22 +1,25 @@
 r"""Columns of words from an open vocabulary, which nobody listed; a pilot finds the frequent ones.
 
-A word of letters $x_1 … x_m$ (numbers from 1 on; 0 from its end on, up to M letters) has the **bucket**
-$h(x) = \sum_j 48271^j x_j \bmod 65521$. A coding asks for the bucket alone, or for the bucket and two neighboring
-letters, and hashes this **key** to one of g = 512 cells, with $P = 2^{31} − 1$:
+A word has letters $x_1 … x_m$ (numbers from 1 on; 0 after its end). Its **bucket** is
+$h(x) = \sum_j 48271^j x_j \bmod 65521$. A coding asks for the bucket alone, or for the bucket and two
+neighboring letters, and hashes this **key** to one of g = 512 cells. With $P = 2^{31} − 1$,
 
 $$ \mathrm{code}_i(x) = ((a_i \, \mathrm{key} + b_i) \bmod P) \bmod g , \qquad
 \mathrm{key} = h(x) · A^2 + x_{2ℓ−1} A + x_{2ℓ} , $$
 
-with A one more than the number of letters, $a_i, b_i$ the powers $2i + 1$ and $2i + 2$ of 48271 modulo P, and
-$ℓ$ = `levels[i mod 32]`; level 0 is the bucket alone, with $A^2 − 1$ in place of the letters. Buckets connect the
-letters of one word, and test them; `privot.local.words` reads words from reports.
+where A is one more than the number of letters, $a_i, b_i$ are the powers $2i + 1$ and $2i + 2$ of 48271
+modulo P, and the level ℓ of every coding is public. Level 0 is the bucket alone, with $A^2 − 1$ in place
+of the letters. The bucket connects the letters of one word, and tests them (`privot.local.words`).
 
-**Privacy review.** A word is only encoded here. The cell is reported by subset selection with the whole ε, as any
-code of a joint report, so ε holds for any two words, of any lengths. All hash functions are public constants.
+**Privacy review.** Adjacency: any two words, of any lengths. A word is only encoded here. The cell is
+reported by subset selection with the whole ε, as any code of a joint report; the proof is for any two
+codes, so it does not matter what is hashed, or how. Hash functions are public constants. All reports
+are of one length. The time of encoding depends on the word's length: only the person's device can
+observe it.
 
 References:
-    Bassily, Nissim, Stemmer, Thakurta, *Practical locally private heavy hitters* (2017); Wang, Li, Jha, *Locally
-    differentially private heavy hitter identification* (2019).
+    Bassily, Nissim, Stemmer, Thakurta, *Practical locally private heavy hitters* (2017); Wang, Li, Jha,
+    *Locally differentially private heavy hitter identification* (2019).
 """
 
 import unicodedata
@@ -44,8 +47,8 @@ _SPACES = " \t\r\n"
 class WordColumn(CodedColumn):
     """Column of words that nobody lists.
 
-    Words are compared without capitals (NFC, lower case, no spaces around them). The column is for a pilot:
-    `privot schema new --pilot` replaces it by the categories that it found.
+    Words are compared without capitals (NFC, lower case, no spaces around them). The column is for a
+    pilot: `privot schema new --pilot` replaces it by the categories that it finds.
 
     Arguments:
         max_length: Largest number M of letters.
@@ -87,7 +90,7 @@ class WordColumn(CodedColumn):
 
     @cached_property
     def levels(self) -> NDArray[np.int64]:
-        """Level of each coding: 0 for buckets; ℓ for the letters 2ℓ − 1 and 2ℓ, those of long words less often."""
+        """Level of each coding: 0 for buckets; ℓ for letters 2ℓ − 1 and 2ℓ, late ones less often."""
         weights = np.minimum(1.0, (4 / np.arange(1, self.pairs + 1)) ** 2)
         shares = np.cumsum(weights) / weights.sum()
         places = (np.arange(_PERIOD - _OF_BUCKETS) + 0.5) / (_PERIOD - _OF_BUCKETS)
@@ -111,7 +114,7 @@ class WordColumn(CodedColumn):
         return (keys * a + b) % _PRIME % NUM_CELLS
 
     def buckets(self, symbols: NDArray[np.int64], first: int = 0) -> NDArray[np.int64]:
-        """Return the buckets (n,) of words (n, m), or the share of their letters from number `first` on."""
+        """Return the buckets (n,) of words (n, m), or the part of letters from `first` on."""
         powers = [
             pow(_FACTOR, place + 1, NUM_BUCKETS) for place in range(first, first + symbols.shape[1])
         ]
@@ -126,7 +129,7 @@ class WordColumn(CodedColumn):
         return np.stack([self.hashed(i, keys[:, level]) for i, level in enumerate(self.levels)])
 
     def symbols(self, text: str | None) -> list[int] | None:
-        """Return the numbers (2·pairs) of a word's letters; None if the column refuses it; zeros if missing."""
+        """Return the numbers (2·pairs) of a word's letters, 0 if missing; None if they are refused."""
         plain = unicodedata.normalize("NFC", text or "").lower().strip(_SPACES)
         places = [self.letters.find(letter) + 1 for letter in plain]
         if self.out_of_bounds == "clip":
@@ -198,6 +201,7 @@ class WordColumn(CodedColumn):
             or not 2 <= len(plain) <= _MOST_LETTERS
         ):
             raise PrivotError(
-                f"letters {self.letters!r} are not 2 to {_MOST_LETTERS} different lower-case letters: give each once"
+                f"letters {self.letters!r} are not 2 to {_MOST_LETTERS} different lower-case letters: give "
+                "each once"
             )
         return self
