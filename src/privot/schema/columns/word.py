@@ -201,7 +201,7 @@ class WordColumn(CodedColumn):
             or not 2 <= len(plain) <= _MOST_LETTERS
         ):
             raise PrivotError(
-                f"letters {self.letters!r} are not 2 to {_MOST_LETTERS} different lower-case letters: give "
-                "each once"
+                f"letters {self.letters!r} are not 2 to {_MOST_LETTERS} different lower-case letters: "
+                "give each once"
             )
         return self
