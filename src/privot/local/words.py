@@ -18,7 +18,7 @@ words, each of which has 1/2D. A word is accepted if $P(\mathrm{Bin}(n, q_0) ≥
 expected number of these that are accepted is at most α, however many are searched. A word in the bucket
 of a frequent one is hit more often. So the codings of its letters alone must have $P ≤ α π(s) ·
 65521/100$, too, and the odds against each other word of its bucket must be 20. This part is a rule, not
-a theorem: what it achieves is measured (`docs/results/tables/estimators.md`).
+a theorem: what it achieves is measured (`docs/results/tables/plans.md`).
 
 **Privacy review.** A function of reports (post-processing). A word of few people is not accepted.
 
