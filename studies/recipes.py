@@ -44,6 +44,7 @@ RECIPES = {
     "tables.coverage": "Whether intervals of reports alone hold, on known populations.",
     "tables.numbers": "Numbers without declared bins: shapes and correlations of three tables.",
     "tables.pilot": "Two phases: typical numbers by the first people's model for the others.",
+    "tables.words": "Words that nobody listed: how many of the frequent ones a pilot finds.",
     "tables.weighed": "Two phases: pairs weighed by the first people's model for the others.",
     "tables.many_reports": "Seconds and memory of a fit, from thousands of reports to millions.",
     "tables.central": "Adult from a curator who sees every record, beside local reports.",

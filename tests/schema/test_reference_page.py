@@ -10,13 +10,14 @@ from privot.schema import Column, Schema
 from privot.schema.drafts import read_declaration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "schema.md").read_text(encoding="utf-8")
-KINDS = ("numeric", "datetime", "categorical", "boolean", "vector", "array", "identifier")
+KINDS = ("numeric", "datetime", "categorical", "boolean", "word", "vector", "array", "identifier")
 # What each kind needs beside the option that is shown.
 NEEDED = {
     "numeric": {"bounds": [17, 90]},
     "datetime": {"bounds": ["2020-01-01", "2024-12-31"]},
     "categorical": {"categories": ["a", "b"]},
     "boolean": {},
+    "word": {},
     "vector": {"columns": ["x", "y"], "radius": 1.0},
     "array": {"shape": [28, 28], "bounds": [0, 1]},
     "identifier": {"pattern": "x{9}"},

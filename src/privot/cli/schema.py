@@ -132,7 +132,12 @@ def new(
     source: str | None = Option(None, "--from", help="SDV's metadata.json, to make a draft from."),
     table: str | None = Option(None, help="With --from: name of the table, if there are several."),
     pilot: Path | None = Option(
-        None, help="Folder of a pilot's model, by which to refine its schema for later people."
+        None,
+        help="Folder of a pilot's model, by which to refine its schema for later people; its "
+        "release, to find words that nobody listed.",
+    ),
+    words: Path | None = Option(
+        None, help="With the release of a pilot: public words to try, one a line."
     ),
     rarest: float = Option(0.0, help="With --pilot: share below which a category joins `other`."),
     force: Force = False,
@@ -154,10 +159,12 @@ def new(
     lines = [*(columns or ()), *(more or ())]
     if sum([bool(lines or rule), *(way is not None for way in (like, source, pilot))]) > 1:
         raise PrivotError("columns, --like, --from and --pilot are ways to a schema: give one")
+    if words is not None and (pilot is None or not pilot.is_file()):
+        raise PrivotError("--words are tried on the release of a pilot: give its file as --pilot")
     if table is not None and source is None:
         raise PrivotError("--table names a table of another library's metadata: give --from")
     if pilot is not None:
-        _refine(pilot, output or Path("refined.json"), rarest, force)
+        _refine(pilot, output or Path("refined.json"), rarest, words, force)
     elif like is not None:
         from privot.schema.drafts import draft_header
         from privot.tables.record_files import read_header
@@ -201,16 +208,34 @@ def _write_incomplete(
     print(f"{output}: a draft; declare what is commented out, then: privot schema check {output}")
 
 
-def _refine(model: Path, output: Path, rarest: float, force: bool) -> None:
+def _refine(model: Path, output: Path, rarest: float, words: Path | None, force: bool) -> None:
     from privot.local import refine
 
     claim_file(output, inputs=[model], suffixes=(".json",), force=force)
+    if model.is_file():
+        _find_words(model, output, rarest, words)
+        return
     loaded = load_local(model, "give the folder that `privot fit` wrote of a pilot's release")
     refined = refine(loaded, rarest=rarest)
     refined.save(output)
     for name, column in refined.coded.items():
         if column != loaded.schema.coded[name]:
             print(f"  {name}: one of {len(column.labels)}: {', '.join(column.labels)}")
+    print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
+
+
+def _find_words(release: Path, output: Path, rarest: float, words: Path | None) -> None:
+    from privot.local.model import refine_words
+
+    public = read_text(words, "words").splitlines() if words else []
+    reports = privot.Release.open(release)
+    refined, found = refine_words(reports, privot.fit, public, rarest=rarest)
+    refined.save(output)
+    for name, listed in found.items():
+        shares = ", ".join(f"{word.word} {word.people / len(reports):.1%}" for word in listed)
+        print(
+            f"  {name}: {len(listed)} words (± {2 * listed[0].stderr / len(reports):.1%}): {shares}"
+        )
     print(f"{output}: for people who have not reported yet; then: privot calibrate {output} …")
 
 

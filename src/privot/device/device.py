@@ -17,6 +17,7 @@ import datetime as dt
 import math
 import re
 import time
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -202,6 +203,40 @@ def _bin_code(encoding: Encoding, edges: list[float], number: float | None) -> i
     return min(bisect_right(edges, number) - 1, len(edges) - 2)
 
 
+def _encode_word(encoding: Encoding, record: Record) -> list[int]:
+    """Return a word's cell in every coding (`privot.schema.columns.word`)."""
+    (name,), letters, most = encoding["columns"], encoding["letters"], encoding["max_length"]
+    value = record.get(name)
+    if not isinstance(value, str | None):
+        raise PrivotError(f"column {name!r} holds no text: give a word")
+    plain = unicodedata.normalize("NFC", value or "").lower().strip(" \t\r\n")
+    word = [letters.find(letter) + 1 for letter in plain]
+    if encoding.get("out_of_bounds") == "clip":
+        word = [place for place in word if place][:most]
+    if 0 in word or len(word) > most:
+        raise PrivotError(
+            f"column {name!r} has no word of at most {most} of the letters {letters!r}: correct it"
+        )
+    if not (word or encoding["nullable"]):
+        _refuse_missing(name)
+    base, powers = (
+        len(letters) + 1,
+        (pow(draws.WORD_FACTOR, i + 1, draws.WORD_BUCKETS) for i in range(most)),
+    )
+    bucket = (
+        sum(place * power for place, power in zip(word, powers, strict=False)) % draws.WORD_BUCKETS
+    )
+    word += [0] * (most + 1 - len(word))
+    asked = [base * base - 1] + [word[i] * base + word[i + 1] for i in range(0, most, 2)]
+    codes, factor = [], 1
+    for level in encoding["levels"]:
+        a = factor * draws.WORD_FACTOR % draws.WORD_PRIME
+        factor = a * draws.WORD_FACTOR % draws.WORD_PRIME  # b
+        key = bucket * base * base + asked[level]
+        codes.append((a * key + factor) % draws.WORD_PRIME % draws.WORD_CELLS)
+    return codes
+
+
 def _encode_cell(encoding: Encoding, record: Record) -> list[int]:
     units = units_of({**encoding, "nullable": encoding["missing"] is not None}, record)
     if units is None:
@@ -227,6 +262,7 @@ ENCODERS: dict[str, Callable[[Encoding, Record], Any]] = {
     "boolean": _encode_boolean,
     "bin": _encode_bins,
     "cell": _encode_cell,
+    "word": _encode_word,
     "point": units_of,
 }
 

@@ -134,7 +134,18 @@ def _num_codes(name: str, value: object) -> list[int]:
         values = require_list(where, encoding.get("values"))
         require(all(isinstance(value, str) for value in values), where, values, "texts")
         return [_with_special_codes(where, encoding, len(values))]
-    require(kind == "bin", where, kind, "category, boolean, bin, cell or point")
+    if kind == "word":
+        letters, nullable = encoding.get("letters"), encoding.get("nullable")
+        require(
+            isinstance(letters, str) and 2 <= len(letters) < 64, where, letters, "2 to 63 letters"
+        )
+        require(isinstance(nullable, bool), f"{where}, nullable", nullable, "true or false")
+        longest = require_whole(f"{where}, max_length", encoding.get("max_length"), 2, 32)
+        levels = require_list(f"{where}, levels", encoding.get("levels"))
+        for level in levels:
+            require_whole(f"{where}, levels", level, 0, (longest + 1) // 2)
+        return [draws.WORD_CELLS] * len(levels)
+    require(kind == "bin", where, kind, "category, boolean, bin, cell, point or word")
     return _num_bin_codes(where, encoding)
 
 

@@ -25,7 +25,7 @@ References:
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -35,11 +35,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError, load_object
-from privot.local.releases import Releases
+from privot.local.releases import Releases, Reports
+from privot.local.words import FoundWord, find_words, without_words
 from privot.models import Component, History, Model, ModelKind, Stored
 from privot.privacy import ApproximateDP, DistributedDP, PureDP, weakest
-from privot.randomizer import Randomizer
-from privot.schema import Schema
+from privot.randomizer import Counts, Randomizer, count
+from privot.schema import Column, Schema
 from privot.schema.sampling import values_of
 from privot.waves.panel import most_reports_in_shards
 
@@ -53,6 +54,7 @@ _SAMPLE_ROWS, _SAMPLE_NUMBERS = 65_536, 2**22  # most records, or pixels, drawn 
 _MIN_IMAGES = 64  # fewest records with images drawn at once
 _REFINE_ROWS = 100_000  # records drawn from a model to determine bins
 _MIN_PAIR_WEIGHT = 0.1  # weight of a pair without dependence, since the pilot may have missed it
+OTHER_WORDS = "(other)"  # category of the words that a pilot did not find
 _MIN_DEPENDENCE = 1e-12  # mean squared dependence below which it counts as rounding error
 
 
@@ -217,6 +219,43 @@ def refine(model: LocalModel, *, rarest: float = 0.0, seed: int = 0) -> Schema:
     refined = {name: column.refined(name, drawn, rarest) for name, column in coded}
     fields = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
     return Schema.from_dict(fields | {"columns": {**schema.declared, **refined}})
+
+
+def refine_words(
+    release: Reports, fit: Callable[[Counts], LocalModel], public: Iterable[str] = (), **how: Any
+) -> tuple[Schema, dict[str, list[FoundWord]]]:
+    """Return a pilot's schema with the frequent words as categories, and these words by column.
+
+    Arguments:
+        release: Reports of the pilot, or their counts.
+        fit: Fit of the other columns, such as `privot.fit`.
+        public: Public words to try (`privot.local.words.find_words`).
+        **how: Arguments of `refine`, for the other columns.
+
+    Raises:
+        PrivotError: if there is no column of words, or one without a frequent word.
+    """
+    counts = release if isinstance(release, Counts) else count(release)
+    schema, public = counts.schema, [*public]
+    found = {name: find_words(counts, name, public) for name in schema.words}
+    if rare := [name for name in found if not found[name]] or [*schema.columns][: not found]:
+        raise PrivotError(
+            f"columns {rare} have no word that is sure to be frequent: ask more people, raise ε, or "
+            "give public words to try; a schema without words is refined by a model"
+        )
+    others = schema.columns.keys() - found.keys()
+    fields: dict[str, Any] = {"unit": schema.unit, "rules": schema.rules, "promise": schema.promise}
+    columns = dict(schema.declared)
+    if others:
+        columns |= refine(fit(without_words(counts)), **how).declared
+    for name, words in found.items():
+        listed = {
+            "kind": "categorical",
+            "categories": [found.word for found in words],
+            "other": OTHER_WORDS,
+        }
+        columns[name] = Column.of_kind(listed | {"nullable": schema.columns[name].nullable})
+    return Schema.from_dict(fields | {"columns": columns}), found
 
 
 def pair_dependence(joint: NDArray[np.float64]) -> float:

@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
+from privot.local.words import without_words
 from privot.randomizer import Counts, Randomizer, Release, count
 from privot.randomizer.reports.counts import grid_form, require_disjoint
 from privot.schema import Schema
@@ -188,7 +189,11 @@ class Releases:
                     "`privot privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what "
                     "Release.load reads, or its counts"
                 )
-        return cls(tuple(parts))
+        counted = (
+            part if isinstance(part, Counts) or not part.schema.words else count(part)
+            for part in parts
+        )
+        return cls(tuple(without_words(part) if part.schema.words else part for part in counted))
 
     @property
     def newest(self) -> Reports:

@@ -291,6 +291,11 @@ def calibrate_reports(
     if mechanism is not None:
         require_kind(kind, delta)
     table = [name for name in schema.coded if name not in schema.vectors]
+    if schema.words and (report == "split" or mechanism or shares or table != [*schema.columns]):
+        raise PrivotError(
+            f"columns {[*schema.words]} are words, which have joint reports of their own: leave out "
+            "report 'split', mechanism and shares, and images and vectors"
+        )
     if report == "auto":
         joined = _is_joined(schema, table) and not (mechanism or shares)
         report = "joint" if joined else "split"
@@ -330,15 +335,31 @@ def _calibrate_joint(
     codings = {
         name: tuple(alphabet.size for alphabet in column.codings) for name, column in coded.items()
     }
-    if report_columns is None:
-        forms = choose_forms([max(sizes) for sizes in codings.values()], share)
-        joint = JointReport(FormDesign(codings, *forms), share)
+    listed = {name: sizes for name, sizes in codings.items() if name not in schema.words}
+    if report_columns is not None:
+        design = FormDesign.uniform(listed or codings, report_columns)
+    elif listed:
+        forms = choose_forms([max(sizes) for sizes in listed.values()], share)
+        design = FormDesign(listed, *forms)
     else:
-        joint = JointReport(FormDesign.uniform(codings, report_columns), share)
+        design = FormDesign(codings, tuple((i,) for i in range(len(codings))), (1,) * len(codings))
+    if schema.words and listed:
+        design = _beside_words(design, codings)
+    joint = JointReport(design, share)
     if not apart:
         return ReportParts({}, joint)
     rest, kind = math.nextafter(epsilon - share, 0.0), mechanism or "auto"
     return ReportParts(calibrate_columns(schema, apart, rest, delta, kind, len(apart)), joint)
+
+
+def _beside_words(design: FormDesign, codings: Mapping[str, tuple[int, ...]]) -> FormDesign:
+    """Return a design that half of the people use; each of the others reports one word, alone."""
+    names = [*codings]
+    words = [(i,) for i, name in enumerate(names) if name not in design.codings]
+    forms = tuple(tuple(names.index(design.columns[i]) for i in form) for form in design.forms)
+    doubled = tuple(weight * len(words) for weight in design.weights)
+    weight = sum(design.weights)
+    return FormDesign(codings, (*forms, *words), (*doubled, *(weight for _ in words)))
 
 
 def _is_joined(schema: Schema, table: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ with naming_extra("privot.schema"):
     from privot.schema.columns.identifier import IdentifierColumn
     from privot.schema.columns.numeric import DatetimeColumn, NumericColumn
     from privot.schema.columns.vector import VectorColumn
+    from privot.schema.columns.word import WordColumn
     from privot.schema.domains import Box, Domain, L1Ball, L2Ball, Polyline
     from privot.schema.images import ImageDomain
     from privot.schema.schema import Schema
@@ -16,5 +17,5 @@ with naming_extra("privot.schema"):
 __all__ = [
     "ArrayColumn", "BooleanColumn", "Box", "CategoricalColumn", "Column", "DatetimeColumn",
     "Domain", "IdentifierColumn", "ImageDomain", "L1Ball", "L2Ball", "NumericColumn", "Polyline",
-    "Schema", "VectorColumn",
+    "Schema", "VectorColumn", "WordColumn",
 ]  # fmt: skip

@@ -47,6 +47,7 @@ from privot.schema.columns.array import ArrayColumn
 from privot.schema.columns.column import CodedColumn, Column, OutOfBounds, PointColumn
 from privot.schema.columns.identifier import IdentifierColumn
 from privot.schema.columns.raw_values import refuse
+from privot.schema.columns.word import WordColumn
 from privot.schema.rules import Rules
 
 # Remedies for missing fields.
@@ -251,6 +252,11 @@ class Schema(Summarized, BaseModel):
     def coded(self) -> dict[str, CodedColumn]:
         """Reported columns that have an alphabet."""
         return self._reported(lambda column: column.alphabet is not None)
+
+    @cached_property
+    def words(self) -> dict[str, WordColumn]:
+        """Columns of words that a pilot has to find; they are among `coded`."""
+        return self._reported(lambda column: column.open_vocabulary)
 
     @cached_property
     def points(self) -> dict[str, PointColumn]:

@@ -35,6 +35,7 @@ from privot.wire.windows import WindowGeometry
 WORDS = 2**64  # number W of words
 MAX_CELLS, MAX_VALUES = 2**24, 2**31  # of subset selection; of randomized response
 _MAX_WINDOW_CELLS, _MAX_STEPS, _MAX_RADIUS = 2**26, 2**16, 2**18  # of a grid of windows
+WORD_PRIME, WORD_FACTOR, WORD_BUCKETS, WORD_CELLS = 2**31 - 1, 48271, 65521, 512  # of hashes
 _ROOT_BITS = 128  # binary digits of a square root after the point
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,400}")
 

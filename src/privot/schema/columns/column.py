@@ -62,6 +62,7 @@ class Column(BaseModel):
     in_rules: ClassVar[Literal["number", "date", "text", "truth"] | None] = None
     holds_numbers: ClassVar[bool] = False  # whether texts in a CSV are parsed as numbers
     is_number: ClassVar[bool] = False  # whether a value is one number or date (`NumberColumn`)
+    open_vocabulary: ClassVar[bool] = False  # whether a pilot has to find its values (`WordColumn`)
 
     def __eq__(self, other: object) -> bool:
         """Compare the declared fields, not cached properties."""
