@@ -5,7 +5,8 @@ that whatever is learned, stored and sampled is ε-locally private if a person h
 `fit` would compute transformers from the rows (smallest and largest values, categories), store them with
 the synthesizer, and use them for its samples. Here it sees rows that were sampled from the model
 instead, and its steps that take rows by themselves (`preprocess`, `auto_assign_transformers`) are
-refused. Bounds and categories are those of the declared schema. The number of rows is public. An error about a row that the schema does not allow may quote its values to whoever calls `fit`.
+refused. Bounds and categories are those of the declared schema. The number of rows is public. An error
+about a row that the schema does not allow may quote its values to whoever calls `fit`.
 """
 
 import json
