@@ -81,7 +81,9 @@ class PrivotSynthesizer(BaseSingleTableSynthesizer):
     def preprocess(self, data: Any) -> Any:
         """Transform the samples of a fit; refuse rows, whose bounds and categories SDV would store."""
         if not self._passes_samples:
-            raise PrivotError("preprocess would store bounds of rows: call fit or fit_release alone")
+            raise PrivotError(
+                "preprocess would store bounds of rows: call fit or fit_release alone"
+            )
         return super().preprocess(data)
 
     def auto_assign_transformers(self, data: Any) -> None:
