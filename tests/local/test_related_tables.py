@@ -61,6 +61,18 @@ def test_the_drawn_row_is_each_of_the_persons_equally_often():
     assert all(abs(drawn.count(room) - 10_000) < 450 for room in "abc")
 
 
+def test_a_seeded_draw_depends_on_no_other_persons_rows():
+    """Otherwise somebody's visits would change the reports of all others, who compose."""
+    people = {"guest": np.arange(200)}
+    owners, rooms = np.repeat(np.arange(200), 3), np.tile(["a", "b", "c"], 200)
+    fewer = {"guest": owners[2:], "room": rooms[2:]}  # guest 0 has one row of three
+    first = STAYS.join(people, {"guest": owners, "room": rooms}, most=9, seed=3)
+    second = STAYS.join(people, fewer, most=9, seed=3)
+    assert first.slice(1).equals(second.slice(1))
+    assert second["room"][0].as_py() == "c"
+    assert len(set(first["room"].to_pylist())) == 3
+
+
 def test_counts_are_limited_and_nobody_gets_another_persons_row():
     people = {"guest": ["x", "y", "z"], "age": [1, 2, 3]}
     rows = {"guest": ["z", "x", "z", "z"], "room": ["zz", "xx", "zz", "zz"]}

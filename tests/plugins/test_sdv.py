@@ -57,6 +57,16 @@ def test_sdv_receives_no_row(monkeypatch):
     assert len(given) == 10_000
 
 
+@pytest.mark.parametrize("step", ["preprocess", "auto_assign_transformers"])
+def test_steps_by_which_sdv_would_store_bounds_of_rows_are_refused(fitted, step):
+    """SDV's steps before and after a fit learn smallest and largest values, which `save` would write."""
+    real = guests(pd, 500).assign(nights=13)
+    with pytest.raises(PrivotError, match="call fit or fit_release alone"):
+        getattr(fitted, step)(real)
+    low = fitted._data_processor.formatters["nights"]._min_value
+    assert low == 1  # the samples'
+
+
 def test_reports_of_devices_are_learned_from():
     synthesizer = PrivotSynthesizer(metadata_of(schema()), schema())
     synthesizer.fit_release(Randomizer.calibrate(schema(), epsilon=3.0).privatize(guests(pd, 500)))

@@ -12,9 +12,10 @@ that there is a visit. So visits of one person are alike as far as classes tell 
 beyond the declared number are left out, so that a person with more counts with this number.
 
 **Privacy review.** Adjacency: a person is replaced by another one, with any number of visits. The record
-is drawn from one person's rows alone; if a report of any record is ε-private, then so is its mixture
-over the drawn visit, whoever knows the draw. The server never sees a visit or their number. `join` holds
-raw rows: it runs where they are, on a device or at a trusted curator.
+is drawn from one person's rows alone, by a number of its own, also with a public seed: a visit more or
+less changes nobody else's record. If a report of any record is ε-private, then so is its mixture over
+the drawn visit, whoever knows the draw. The server never sees a visit or their number. `join` holds raw
+rows: it runs where they are, on a device or at a trusted curator.
 """
 
 from dataclasses import dataclass
@@ -84,11 +85,10 @@ class RelatedTable:
             )
         rng = np.random.default_rng(None if seed is None else require_seed(seed))
         owner = owners.to_numpy()
-        shuffled = rng.permutation(len(owner))
-        _, first = np.unique(owner[shuffled], return_index=True)
         counts = np.bincount(owner, minlength=len(keys))
-        drawn = np.zeros(len(keys), np.int64)
-        drawn[counts > 0] = shuffled[first]
+        # One number a person: with a seed, too, a person's draw depends on nobody else's rows.
+        place = np.cumsum(counts) - counts + (rng.random(len(keys)) * counts).astype(np.int64)
+        drawn = np.append(np.argsort(owner, kind="stable"), 0)[np.where(counts, place, -1)]
         chosen = rows.select(self.columns).take(pa.array(drawn, mask=counts == 0))
         number = pa.array(np.minimum(counts, require_count("most", most, MOST_ROWS)))
         columns = {self.count: number} | {name: chosen[name] for name in self.columns}

@@ -4,8 +4,9 @@
 that whatever is learned, stored and sampled is ε-locally private if a person has one row. SDV's own
 `fit` would compute transformers from the rows (smallest and largest values, categories), store them with
 the synthesizer, and use them for its samples. Here it sees rows that were sampled from the model
-instead. Bounds and categories are those of the declared schema. The number of rows is public; SDV logs
-it. An error about a row that the schema does not allow may quote its values to whoever calls `fit`.
+instead, and its steps that take rows by themselves (`preprocess`, `auto_assign_transformers`) are
+refused. Bounds and categories are those of the declared schema. The number of rows is public. An error
+about a row that the schema does not allow may quote its values to whoever calls `fit`.
 """
 
 import json
@@ -43,6 +44,7 @@ class PrivotSynthesizer(BaseSingleTableSynthesizer):
     """
 
     model: LocalModel
+    _passes_samples = False  # whether SDV's `fit` runs, on samples
 
     def __init__(
         self, metadata: Metadata, schema: Schema, epsilon: float = 4.0, seed: int = 0
@@ -70,7 +72,23 @@ class PrivotSynthesizer(BaseSingleTableSynthesizer):
             raise PrivotError("the release is of another schema than the synthesizer: give its own")
         self.model = fit(release, seed=self.seed)
         self._set_random_state(self.seed)
-        super().fit(self._draw(_ROWS_FOR_SDV, {}))
+        self._passes_samples = True
+        try:
+            super().fit(self._draw(_ROWS_FOR_SDV, {}))
+        finally:
+            self._passes_samples = False
+
+    def preprocess(self, data: Any) -> Any:
+        """Transform the samples of a fit; refuse rows, whose bounds and categories SDV would store."""
+        if not self._passes_samples:
+            raise PrivotError(
+                "preprocess would store bounds of rows: call fit or fit_release alone"
+            )
+        return super().preprocess(data)
+
+    def auto_assign_transformers(self, data: Any) -> None:
+        """Raise an error: SDV would store bounds of the rows."""
+        raise PrivotError("transformers are assigned from samples: call fit or fit_release alone")
 
     def add_constraints(self, constraints: list[Any]) -> None:
         """Raise an error: constraints are rules of the schema, which samples satisfy."""
