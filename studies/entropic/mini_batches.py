@@ -31,8 +31,10 @@ Usage, in the order of the page:
     python -m studies entropic.mini_batches --batches 1000 --weights 0 --plain
 
 References:
-    Janati, Muzellec, Peyré, Cuturi, *Entropic optimal transport between unbalanced Gaussian measures*
-    (2020). Fatras, Zine, Flamary, Gribonval, Courty, *Learning with minibatch Wasserstein* (2020).
+    Janati, Muzellec, Peyré, Cuturi, *Entropic optimal transport between unbalanced Gaussian
+    measures has a closed form* (2020).
+    Fatras, Zine, Flamary, Gribonval, Courty, *Learning with minibatch
+    Wasserstein: asymptotic and gradient properties* (2020).
 """
 
 from __future__ import annotations

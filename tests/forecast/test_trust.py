@@ -8,7 +8,7 @@ import privot.central
 from privot.aggregated import Encoder
 from privot.central.fitting import SumSettings, fit_of
 from privot.central.sums import Budget, contributions
-from privot.collector.analyst import sealed_report
+from privot.collector.analyst import carrier_of
 from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.forecast import simulation
@@ -96,7 +96,7 @@ def test_facts_are_those_of_what_is_sent():
     assert (local.epsilon0, local.report_bytes) == (randomizer.guarantee.epsilon, len(sent))
     randomizer, _ = report(promises[1])
     sent = Device.from_json(randomizer.to_json()).report(record).to_bytes()
-    sealed = sealed_report(bytes(32), bytes(SEAL_BYTES + len(sent))).to_bytes()
+    sealed = carrier_of(bytes(32), bytes(SEAL_BYTES + len(sent))).to_bytes()
     assert (shuffled.epsilon0, shuffled.report_bytes) == (randomizer.guarantee.epsilon, len(sealed))
     shares = Encoder.calibrate(TABLE.model_copy(update={"promise": promises[2]})).encode(record)
     assert (aggregated.epsilon0, aggregated.report_bytes) == (None, sum(map(len, shares)))

@@ -171,7 +171,9 @@ def test_a_schema_that_promises_another_place_makes_no_draws(space):
     promise = {"epsilon": 0.5, "where": "local"}
     schema = Schema.from_dict({"columns": {"age": column}, "promise": promise})
     table = {"age": np.arange(60) % 9.0}
-    with pytest.raises(PrivotError, match=r"promises ε = 0\.5, local, and draws .* \[promise\]"):
+    with pytest.raises(
+        PrivotError, match=r"promises ε = 0\.5, local, not integral privacy: leave \[promise\]"
+    ):
         fit(table, schema if space is Schema else space(schema), epsilon=20.0, draws=2)
 
 

@@ -96,9 +96,11 @@ def test_frequent_words_are_found_and_no_others(pilot):
     found = {word.word: word.people for word in find_words(privot.count(pilot), "town")}
     assert set(found) == {"abba", "cab", "dacbd"}
     assert all(abs(found[word] / 20_000 - SHARES[word]) < 0.04 for word in found)
-    assert "bbbb" not in {
-        word.word for word in find_words(privot.count(pilot), "town", ["bbbb", "no!"])
-    }
+    # Of 300 words to try that nobody frequently has, .05 are expected; four and more have p < 1e-6.
+    rng = np.random.default_rng(3)
+    tried = {"".join(word) for word in rng.choice([*"abcd"], (300, 5))} - {*SHARES}
+    listed = {word.word for word in find_words(privot.count(pilot), "town", [*tried, "no!"])}
+    assert len(listed - set(found)) < 4
 
 
 def test_what_a_pilot_found_are_categories_of_the_others_who_are_fitted_with_it(pilot):

@@ -69,7 +69,7 @@ def test_runs_on_the_same_records_are_composed_and_told():
         charge(fingerprint([ROWS[1:]]), second)
     with pytest.warns(RepeatedRecords, match=r"2 runs, together ε = 1.3, δ = 2e-06"):
         account = charge(digest, second)
-    assert account.sums == ((compose(first.guarantee, second.guarantee), 2),)
+    assert account.sums == ((compose(first.plan.guarantee, second.plan.guarantee), 2),)
     with pytest.warns(
         RepeatedRecords, match=r"3 runs, together ε = 3.3\d*, δ = 2e-06, replace_one"
     ):

@@ -227,12 +227,12 @@ def _encode_word(encoding: Encoding, record: Record) -> list[int]:
         sum(place * power for place, power in zip(word, powers, strict=False)) % draws.WORD_BUCKETS
     )
     word += [0] * (most + 1 - len(word))
-    asked = [base * base - 1] + [word[i] * base + word[i + 1] for i in range(0, most, 2)]
+    fragments = [base * base - 1] + [word[i] * base + word[i + 1] for i in range(0, most, 2)]
     codes, factor = [], 1
     for level in encoding["levels"]:
         a = factor * draws.WORD_FACTOR % draws.WORD_PRIME
         factor = a * draws.WORD_FACTOR % draws.WORD_PRIME  # b
-        key = bucket * base * base + asked[level]
+        key = bucket * base * base + fragments[level]
         codes.append((a * key + factor) % draws.WORD_PRIME % draws.WORD_CELLS)
     return codes
 

@@ -124,8 +124,8 @@ class WordColumn(CodedColumn):
         """Return the codes (c, n) of words (n, 2·pairs) in all codings."""
         square = self.base**2
         pairs = symbols[:, ::2] * self.base + symbols[:, 1::2]
-        asked = np.hstack([np.full((len(symbols), 1), square - 1), pairs])
-        keys = (self.buckets(symbols) * square)[:, None] + asked
+        fragments = np.hstack([np.full((len(symbols), 1), square - 1), pairs])
+        keys = (self.buckets(symbols) * square)[:, None] + fragments
         return np.stack([self.hashed(i, keys[:, level]) for i, level in enumerate(self.levels)])
 
     def symbols(self, text: str | None) -> list[int] | None:
