@@ -189,11 +189,13 @@ class Releases:
                     "`privot privatize TABLE -r randomizer.json` or Randomizer.privatize, and give what "
                     "Release.load reads, or its counts"
                 )
-        counted = (
-            part if isinstance(part, Counts) or not part.schema.words else count(part)
+        parts = [
+            without_words(part if isinstance(part, Counts) else count(part))
+            if part.randomizer.schema.words
+            else part
             for part in parts
-        )
-        return cls(tuple(without_words(part) if part.schema.words else part for part in counted))
+        ]
+        return cls(tuple(parts))
 
     @property
     def newest(self) -> Reports:
