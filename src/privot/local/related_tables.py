@@ -64,7 +64,8 @@ class RelatedTable:
             people: Table with the key, each once.
             rows: Table with the key and `columns`.
             most: The largest number that is reported: the upper bound of `count` in the schema.
-            seed: Seed of the draws of rows; by default, every call draws anew.
+            seed: Seed of the draws of rows; by default, every call draws anew. A trusted curator gives
+                one, because an account recognizes equal records alone (`privot.privacy.ledger`).
 
         Raises:
             PrivotError: if a column is missing, a key of `people` is missing or not unique, or a row
