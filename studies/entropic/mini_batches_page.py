@@ -78,7 +78,7 @@ def picture(rows: Rows) -> Figure:
             panel.set_xlabel("points in a batch")
         panels[0].set_ylabel("learned variance of a coordinate")
         panels[0].set_ylim(0, 2.2)
-        panels[0].legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 0.08))
+        panels[-1].legend(frameon=False, fontsize=8, loc="upper right", bbox_to_anchor=(1.0, 0.9))
         return figure
 
 
