@@ -29,7 +29,8 @@ test-optional: .venv/dev  ## the tests that optional packages, a browser or npm 
 	.venv/bin/pytest -n $(JOBS) -m "not slow" $(OF_OPTIONAL)
 
 optional: .venv/dev  ## packages without which some tests are skipped, and say so
-	-$(PIP) install -c constraints.txt -e '.[duckdb,ray,spark,sdv,opendp]' PyWavelets
+	-$(PIP) install -c constraints.txt -e '.[duckdb,ray,spark]' PyWavelets
+	-$(PIP) install -c constraints.txt -e '.[sdv,opendp]'
 
 client:  ## the device in JavaScript, and the campaigns' copy of it; needs Node >= 20 and npm
 	cd clients/javascript && npm ci --no-audit --no-fund --loglevel error && npm run build --silent

@@ -171,3 +171,12 @@ def test_floors_of_tables_are_below_what_a_plan_expects():
     best = plan_reports(schema, 2.0, 50_000).table.recommended
     assert best.one_way / 3 < one_way < best.one_way
     assert floor_of_codes(Randomizer.calibrate(schema, 2.0, report="split"), 50_000) is None
+
+
+def test_near_a_law_of_one_place_there_is_no_floor():
+    schema = Schema.from_toml(
+        'columns.home = {kind = "vector", columns = ["x", "y"], bounds = [[0, 1], [0, 1]]}'
+    )
+    mechanism = Randomizer.calibrate(schema, epsilon=4.0).mechanisms["home"]
+    law = np.zeros((1, 2)), np.ones(1)
+    assert floor_of_points(mechanism, schema.columns["home"], 1000, law) is None

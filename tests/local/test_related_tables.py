@@ -110,6 +110,7 @@ def test_a_seed_repeats_both_tables(model):
     [
         ({"age": [1]}, {"guest": [1], "room": ["a"]}, "people lack column 'guest'"),
         ({"guest": [1]}, {"guest": [1]}, "rows lack column 'room'"),
+        ({"guest": [1], "room": [2]}, {"guest": [1], "room": ["a"]}, "people have a column 'room'"),
         ({"guest": [1, 1]}, {"guest": [1], "room": ["a"]}, "equal values of 'guest'"),
         (
             {"guest": [1, 2]},

@@ -7,10 +7,13 @@ import pyarrow as pa
 import pytest
 
 import privot
+import privot.central
+import privot.integral
 from privot.core.errors import PrivotError
 from privot.device import Device
 from privot.device.device import ENCODERS
 from privot.device.exact import check_randomizer
+from privot.forecast.fits import forecast_fit
 from privot.local.model import refine_words
 from privot.local.words import _WordCounts, find_words
 
@@ -113,6 +116,25 @@ def test_what_a_pilot_found_are_categories_of_the_others_who_are_fitted_with_it(
     assert (town == "abba").mean() == pytest.approx(0.3, abs=0.05)
     assert np.mean(drawn["member"].to_numpy(zero_copy_only=False)[town == "abba"]) > 0.9
     assert set(privot.fit(pilot).schema.columns) == {"member"}
+
+
+@pytest.mark.parametrize("where", ["shuffled", "aggregated", "central"])
+def test_words_are_for_local_reports_alone(where):
+    """Elsewhere a word would be one of 512 cells, and samples would be made-up words."""
+    promise = {"epsilon": 1, "where": where, "delta": 1e-6, "people": 1000}
+    with pytest.raises(PrivotError, match="report them locally in a pilot"):
+        privot.Schema.from_dict({"columns": SCHEMA.to_dict()["columns"], "promise": promise})
+
+
+def test_curators_and_forecasts_refuse_words():
+    table = people(100, 0)
+    for use in (
+        lambda: privot.central.fit(table, SCHEMA, epsilon=4.0),
+        lambda: privot.integral.fit(table, SCHEMA, epsilon=4.0, draws=2),
+        lambda: forecast_fit(SCHEMA, 4.0, 100),
+    ):
+        with pytest.raises(PrivotError, match="report them locally in a pilot"):
+            use()
 
 
 def test_refusals(pilot):

@@ -474,6 +474,7 @@ def stored_law(records: Mapping[str, Any], law: Mapping[str, Any], arrays: Any) 
 
 def budget_of(schema: Schema, epsilon: float | None, delta: float | None, records: int) -> Budget:
     """Return the budget of a run from the schema's promise, or from ε and δ; refuse both or neither."""
+    schema.require_listed()
     if schema.promise is None and epsilon is not None:
         return Budget(epsilon, _DEFAULT_DELTA if delta is None else delta, records, schema.unit)
     promise = promise_or_epsilon(schema.promise, epsilon, delta, " and where = 'central'")

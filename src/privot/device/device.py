@@ -219,13 +219,9 @@ def _encode_word(encoding: Encoding, record: Record) -> list[int]:
         )
     if not (word or encoding["nullable"]):
         _refuse_missing(name)
-    base, powers = (
-        len(letters) + 1,
-        (pow(draws.WORD_FACTOR, i + 1, draws.WORD_BUCKETS) for i in range(most)),
-    )
-    bucket = (
-        sum(place * power for place, power in zip(word, powers, strict=False)) % draws.WORD_BUCKETS
-    )
+    base, buckets = len(letters) + 1, draws.WORD_BUCKETS
+    powers = (pow(draws.WORD_FACTOR, i + 1, buckets) for i in range(most))
+    bucket = sum(place * power for place, power in zip(word, powers, strict=False)) % buckets
     word += [0] * (most + 1 - len(word))
     fragments = [base * base - 1] + [word[i] * base + word[i + 1] for i in range(0, most, 2)]
     codes, factor = [], 1

@@ -42,8 +42,8 @@ same in a rehearsal. So $g = 1 + (Q − Q_{rehearsed}) / e^2$ estimates the rati
 to the rehearsed one, with the variance $v = 2\,\mathrm{tr} S^2 (1 + 1/R) / e^4$ for R rehearsals and S
 the covariance of p̂. For reports that the model was not fitted to, Q itself estimates the squared error.
 At small ε, v is large; therefore g is averaged, with precisions as weights, with what is usual: a ratio
-of mean μ and standard deviation .7 μ. In twenty tables at three ε the mean ratio was about 1.2 for
-single columns, 2 for pairs, and 3.3 for pairs of an independent model (`studies/tables/verdicts.py`).
+of mean μ and standard deviation .7 μ. In the tables on which this was developed, the mean ratio was
+about 1.2 for single columns, 2 for pairs, and 3.3 for pairs of an independent model.
 The expected error is the rehearsed one times the root of the average.
 
 **Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of

@@ -87,7 +87,7 @@ def floor_of_points(
     """Return the floor of W₁ for numbers, or of W₂ for places, of n reports by windows.
 
     `law` is the reference, by default uniform. Returns None for other mechanisms, for values that may be
-    missing, and outside of boxes of one or two coordinates.
+    missing, outside of boxes of one or two coordinates, and near a law of nearly one place.
 
     Examples:
         >>> from privot import Schema
@@ -118,7 +118,7 @@ def floor_of_points(
         corners = np.array([[[0, 0]], [[form.steps, form.steps]]]), np.full((2, 1), 0.5)
         worst = _floor_of_groups(form, people, *corners, math.sqrt(8))
         near = f"laws within {at_most(moved, 2)}"
-    return Floor(error, near, max(worst, error, private), private)
+    return Floor(error, near, max(worst, error, private), private) if error else None
 
 
 def floor_of_model(model: LocalModel) -> Floor | None:
@@ -149,6 +149,8 @@ def _floor_of_places(
             if min(part, 1 - part) >= _LEAST_PART:
                 bands.append(((high - low) * unit, math.sqrt(moved) * unit + unit, axis, low, high))
 
+    if not bands:
+        return 0.0, 0.0
     near = [band for band in bands if band[1] <= _FARTHEST]
     width, moved, axis, low, high = max(near) if near else min(bands, key=lambda band: band[1])
     upper, line = 2 * cells[:, axis] >= low + high, cells[:, axis]

@@ -267,6 +267,7 @@ def forecast_fit(
             of range.
     """
     people, rehearsals = require_counts(people, rehearsals)
+    schema.require_listed()
     randomizer = Randomizer.calibrate(schema, epsilon)
     if randomizer.joint is None or set(schema.coded) != set(schema.columns):
         raise PrivotError(

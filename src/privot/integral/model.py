@@ -154,10 +154,12 @@ def fit(
     warn_of_small_epsilon(price, draws)
     settings = settings or ClippedRatioSettings()
     space = RecordSpace(schema) if isinstance(schema, Schema) else schema
-    if space.schema is not None and (promise := space.schema.promise):
-        raise PrivotError(
-            f"the schema promises {promise}, not integral privacy: leave [promise] out"
-        )
+    if space.schema is not None:
+        space.schema.require_listed()
+        if promise := space.schema.promise:
+            raise PrivotError(
+                f"the schema promises {promise}, not integral privacy: leave [promise] out"
+            )
     raw = space.take(table)
     density = settings.learn(space.encode(raw, settings.seed), space.reference, price)
     plan = DrawPlan(secrets.token_hex(16), draws, density.epsilon, density.delta, space.unit)

@@ -68,12 +68,14 @@ class RelatedTable:
                 one, because an account recognizes equal records alone (`privot.privacy.ledger`).
 
         Raises:
-            PrivotError: if a column is missing, a key of `people` is missing or not unique, or a row
-                belongs to nobody.
+            PrivotError: if a column is missing or stands in both tables, a key of `people` is missing or
+                not unique, or a row belongs to nobody.
         """
         people, rows = as_table(people), as_table(rows)
         self._require_columns("people", people, (self.key,))
         self._require_columns("rows", rows, (self.key, *self.columns))
+        if taken := sorted({self.count, *self.columns} & {*people.column_names}):
+            raise PrivotError(f"people have a column {taken[0]!r} already: rename it")
         keys = people[self.key].combine_chunks()
         if keys.null_count or len(keys.unique()) < len(keys):
             raise PrivotError(

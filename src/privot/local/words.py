@@ -45,10 +45,8 @@ from privot.schema.domains import Array
 
 _FALSE_WORDS = 0.05  # α: bound on the expected number of accepted words that nobody sent
 _MOST_BUCKETS, _BEAM, _PAIRS, _FIRST_PAIRS = 1000, 500, 200, 3
-_ROUNDS, _NEXT = (
-    8,
-    0.3,
-)  # words with less than this share of the first one's people wait for the next round
+_ROUNDS = 8
+_NEXT = 0.3  # words with less than this share of the first one's people wait for the next round
 _TYPICAL = 6.5  # standard deviations of the words for which the search weights evidence
 _ODDS = 20  # against another word of the same bucket, which shares some of its cells
 _USED_BUCKETS = 100  # more than hold words of many people
@@ -275,19 +273,14 @@ def without_words(counts: Counts) -> Counts:
     """Return the counts of the reports of all other columns.
 
     Raises:
-        PrivotError: if no other column is reported, or the schema promises shuffled reports.
+        PrivotError: if no other column is reported.
     """
     schema, joint, names = counts.schema, counts.randomizer.joint, {*counts.schema.words}
     assert joint is not None
-    if names == {*schema.columns} or schema.shuffled_promise:
-        why = (
-            "the only columns"
-            if names == {*schema.columns}
-            else "of shuffled batches, which are fitted whole"
-        )
+    if names == {*schema.columns}:
         raise PrivotError(
-            f"columns {[*names]} are words that nobody listed, and {why}: find the frequent ones by "
-            "`privot schema new --pilot RELEASE`, and fit later people's reports"
+            f"columns {[*names]} are words that nobody listed, and the only columns: find the frequent "
+            "ones by `privot schema new --pilot RELEASE`, and fit later people's reports"
         )
     old = joint.design
     codings = {name: sizes for name, sizes in old.codings.items() if name not in names}

@@ -25,8 +25,7 @@ def measurement(randomizer: Randomizer) -> dp.Measurement:
     error about a record that the schema does not allow may quote its values to the caller, who has them.
 
     Raises:
-        PrivotError: if devices cannot draw the randomizer's reports (Gaussian and Laplace noise): only
-            reports of integers are purely ε-private to the last bit.
+        PrivotError: if devices cannot draw the reports (Gaussian and Laplace noise need logarithms).
     """
     device, epsilon = Device.from_json(randomizer.to_json()), randomizer.guarantee.epsilon
 

@@ -258,6 +258,14 @@ class Schema(Summarized, BaseModel):
         """Columns of words that a pilot has to find; they are among `coded`."""
         return self._reported(lambda column: column.open_vocabulary)
 
+    def require_listed(self) -> None:
+        """Raise PrivotError if there are words, which only local reports of a pilot can find."""
+        if self.words:
+            raise PrivotError(
+                f"columns {[*self.words]} are words that nobody listed: report them locally in a pilot, "
+                "find the frequent ones by `privot schema new --pilot RELEASE`, and use that schema"
+            )
+
     @cached_property
     def points(self) -> dict[str, PointColumn]:
         """Reported columns that have a domain."""
@@ -353,6 +361,8 @@ class Schema(Summarized, BaseModel):
                 f"columns {list(self.declared)} are all generated, or defined by rules: declare one to "
                 "report"
             )
+        if self.promise and self.promise.where != "local":
+            self.require_listed()
         return self
 
 

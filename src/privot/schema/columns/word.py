@@ -95,18 +95,14 @@ class WordColumn(CodedColumn):
         shares = np.cumsum(weights) / weights.sum()
         places = (np.arange(_PERIOD - _OF_BUCKETS) + 0.5) / (_PERIOD - _OF_BUCKETS)
         chosen = np.searchsorted(shares, places) + 1
-        return np.tile(
-            np.concatenate([np.zeros(_OF_BUCKETS, np.int64), chosen]), NUM_CODINGS // _PERIOD
-        )
+        period = np.concatenate([np.zeros(_OF_BUCKETS, np.int64), chosen])
+        return np.tile(period, NUM_CODINGS // _PERIOD)
 
     @cached_property
     def factors(self) -> NDArray[np.int64]:
         """Numbers a and b (2, c) of each coding."""
-        return (
-            np.array([pow(_FACTOR, power, _PRIME) for power in range(1, 2 * NUM_CODINGS + 1)])
-            .reshape(-1, 2)
-            .T
-        )
+        powers = [pow(_FACTOR, power, _PRIME) for power in range(1, 2 * NUM_CODINGS + 1)]
+        return np.array(powers).reshape(-1, 2).T
 
     def hashed(self, coding: int, keys: NDArray[np.int64]) -> Codes:
         """Return the cells of keys (…) in a coding."""
@@ -115,9 +111,8 @@ class WordColumn(CodedColumn):
 
     def buckets(self, symbols: NDArray[np.int64], first: int = 0) -> NDArray[np.int64]:
         """Return the buckets (n,) of words (n, m), or the part of letters from `first` on."""
-        powers = [
-            pow(_FACTOR, place + 1, NUM_BUCKETS) for place in range(first, first + symbols.shape[1])
-        ]
+        places = range(first + 1, first + 1 + symbols.shape[1])
+        powers = [pow(_FACTOR, place, NUM_BUCKETS) for place in places]
         return np.asarray(symbols @ np.array(powers, np.int64) % NUM_BUCKETS)
 
     def cells(self, symbols: NDArray[np.int64]) -> Codes:
@@ -154,11 +149,8 @@ class WordColumn(CodedColumn):
             remedy = 'correct it, or declare letters, nullable, or out_of_bounds = "clip"'
             problems = [raw_values.Problem(name, fault, remedy, bad)]
         blank = [0] * (2 * self.pairs)
-        return (
-            self.cells(np.array([s or blank for s in listed], np.int64).reshape(-1, len(blank))),
-            rows,
-            problems,
-        )
+        symbols = np.array([s or blank for s in listed], np.int64).reshape(-1, len(blank))
+        return self.cells(symbols), rows, problems
 
     def read(self, name: str, table: pa.Table) -> tuple[Codes, list[raw_values.Problem]]:
         codes, rows, problems = self._read(name, table)
@@ -178,9 +170,8 @@ class WordColumn(CodedColumn):
             for second in self.letters
             if first + second == (first + second).strip()
         ]
-        return Categories(tuple(words)), self.cells(
-            np.array([self.symbols(word) for word in words])
-        )
+        symbols = np.array([self.symbols(word) for word in words])
+        return Categories(tuple(words)), self.cells(symbols)
 
     def decode_codes(self, name: str, codes: Codes, rng: Generator) -> TableColumns:
         """Return test words; the word of a cell is unknown."""
