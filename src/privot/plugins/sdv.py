@@ -25,6 +25,7 @@ from privot.local.releases import Reports
 from privot.schema.drafts import write_metadata
 
 _ROWS_FOR_SDV = 10_000  # sampled rows from which SDV computes its transformers
+_UNIT = pd.to_datetime(["2024-01-01"]).unit  # dates as pandas reads them: SDMetrics sees integers
 
 
 class PrivotSynthesizer(BaseSingleTableSynthesizer):
@@ -81,9 +82,7 @@ class PrivotSynthesizer(BaseSingleTableSynthesizer):
     def preprocess(self, data: Any) -> Any:
         """Transform the samples of a fit; refuse rows, whose bounds and categories SDV would store."""
         if not self._passes_samples:
-            raise PrivotError(
-                "preprocess would store bounds of rows: call fit or fit_release alone"
-            )
+            raise PrivotError("preprocess stores bounds of rows: call fit or fit_release alone")
         return super().preprocess(data)
 
     def auto_assign_transformers(self, data: Any) -> None:
@@ -105,9 +104,9 @@ class PrivotSynthesizer(BaseSingleTableSynthesizer):
 
     def _draw(self, num_rows: int, where: Mapping[str, Any]) -> pd.DataFrame:
         seed = int(self._rng.integers(2**31))
-        return self.model.sample(num_rows, seed, where).to_pandas(
-            date_as_object=False, coerce_temporal_nanoseconds=True
-        )
+        rows = self.model.sample(num_rows, seed, where).to_pandas(date_as_object=False)
+        dates = rows.select_dtypes("datetime")
+        return rows.assign(**{name: dates[name].dt.as_unit(_UNIT) for name in dates})
 
     def _sample_rows(
         self,
