@@ -88,12 +88,14 @@ def test_what_cannot_be_a_campaign_is_refused_and_nothing_is_left(tmp_path):
             made(tmp_path, collector=address)
         assert not list(tmp_path.iterdir())
     gaussian = Randomizer.calibrate(NUMBER, 1.0, 1e-6, mechanism="gaussian")
+    words = Randomizer.calibrate(Schema.from_toml('columns.town = {kind = "word"}'), 1.0)
     given = {"title": "", "collector": ""}
-    for randomizer, more, words in (
+    for randomizer, more, message in (
         (gaussian, {}, "browsers cannot draw"),
+        (words, {}, "browsers cannot draw"),
         (Randomizer.calibrate(NUMBER, 1.0), {"questions": {"night": "?"}}, "no column"),
     ):
-        with pytest.raises(PrivotError, match=words):
+        with pytest.raises(PrivotError, match=message):
             create(randomizer, tmp_path / "new", **given, **more)
         assert not list(tmp_path.iterdir())
     key = (made(tmp_path).folder / "signing.pem").read_bytes()

@@ -1,6 +1,7 @@
 """Floors of error: never above what is possible, and not far below it."""
 
 import math
+import re
 from itertools import combinations
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_two_groups_are_told_apart_no_better_than_the_bound_says(monkeypatch):
     cells = rng.integers(0, [[[100, form.steps + 1]], [[200, form.steps + 1]]], (2, 40, 2))
     cells[1, :, 0] += 56  # the groups are at least 156 − 99 cells apart
     weights = rng.dirichlet(np.ones(80)).reshape(2, 40)
-    found = floors._floor_of_groups(form, people, cells, weights, 57 * 2 / form.steps)
+    found, _ = floors._floor_of_groups(form, people, cells, weights, 57 * 2 / form.steps)
     axis = np.arange(-form.radius, form.steps + form.radius + 1)
     laws, parts = [], weights.sum(axis=1)
     for place, weight in zip(cells, weights / parts[:, None], strict=True):
@@ -144,20 +145,30 @@ def test_who_knows_all_but_one_share_errs_by_the_floor_and_not_by_much_more():
     assert floor > 0.5 * errors.mean()
 
 
-def test_a_reference_of_few_people_apart_from_each_other_has_its_own_floor():
-    """It is of laws that lie no farther than it says, and below the floor for all laws."""
+def test_laws_near_a_reference_are_as_far_from_it_as_the_floor_says(monkeypatch):
+    """A band is emptied by moves within the stated W₂, and as many people as stated change sides."""
     rng = np.random.default_rng(1)
     towns = (
         rng.normal(0, 0.02, (5_000, 2))
         + rng.uniform(-0.8, 0.8, (5, 2))[rng.integers(5, size=5_000)]
     )
-    window = Window.for_domain(HOME.domain, 4.0)
+    window, families = Window.for_domain(HOME.domain, 4.0), []
+    steps, of_groups = window.point_form(HOME).steps, floors._floor_of_groups
+
+    def observed(form, people, cells, weights, distance):
+        families.append((cells, weights, *of_groups(form, people, cells, weights, distance)))
+        return families[-1][2:]
+
+    monkeypatch.setattr(floors, "_floor_of_groups", observed)
     near = floor_of_points(window, HOME, 100_000, (towns, np.full(5_000, 2e-4)))
+    (moved_cells, _), sides, error, share = families[0]
+    moved, crossing = map(float, re.findall(r"W2 = (\S+) at most.*up to (\S+)%", near.near)[0])
+    exact = math.sqrt((((moved_cells * 2 / steps - 1 - towns) ** 2).sum(axis=1)).mean())
+    assert 0.5 * moved < exact <= moved <= 0.15
+    assert share / 2 <= crossing / 100 < 0.6 * share
+    assert crossing / 100 <= sides.sum(axis=1).min() * 1.1  # nobody crosses who is not there
     uniform = floor_of_points(window, HOME, 100_000)
-    assert near.worst == uniform.worst
-    for floor in (near, uniform):
-        radius = float(floor.near.removeprefix("laws within "))
-        assert 0 < floor.error < radius <= 0.15
+    assert near.error == error < near.worst == uniform.worst
 
 
 def test_floors_of_tables_are_below_what_a_plan_expects():

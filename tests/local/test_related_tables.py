@@ -73,6 +73,18 @@ def test_a_seeded_draw_depends_on_no_other_persons_rows():
     assert len(set(first["room"].to_pylist())) == 3
 
 
+def test_a_seeded_draw_depends_on_no_order():
+    """Records of one seed are equal in any order, so that an account knows them again."""
+    rng = np.random.default_rng(1)
+    owners, rooms = rng.integers(0, 50, 400), rng.choice(["a", "b", None, "c"], 400)
+    guests, order, people = np.arange(50), rng.permutation(400), rng.permutation(50)
+    first = STAYS.join({"guest": guests}, {"guest": owners, "room": rooms}, most=9, seed=3)
+    again = {"guest": owners[order], "room": rooms[order]}
+    second = STAYS.join({"guest": guests[people]}, again, most=9, seed=3)
+    assert second.equals(first.take(pa.array(people)))
+    assert not first.equals(STAYS.join({"guest": guests}, again, most=9, seed=4))
+
+
 def test_counts_are_limited_and_nobody_gets_another_persons_row():
     people = {"guest": ["x", "y", "z"], "age": [1, 2, 3]}
     rows = {"guest": ["z", "x", "z", "z"], "room": ["zz", "xx", "zz", "zz"]}

@@ -130,6 +130,7 @@ def test_curators_and_forecasts_refuse_words():
     table = people(100, 0)
     for use in (
         lambda: privot.central.fit(table, SCHEMA, epsilon=4.0),
+        lambda: privot.fit([RANDOMIZER.privatize(table) for _ in "ab"], times=[1, 2]),
         lambda: privot.integral.fit(table, SCHEMA, epsilon=4.0, draws=2),
         lambda: forecast_fit(SCHEMA, 4.0, 100),
     ):

@@ -33,8 +33,10 @@ def test_reports_are_collected_and_learned_from():
 
 def test_impossible_records_are_refused():
     report = measurement(Randomizer.calibrate(SCHEMA, epsilon=2.0))
-    with pytest.raises(dp.OpenDPException, match="sex"):
-        report({"sex": "x"})
+    for record in ({"sex": "x"}, {}, "f"):  # outside of the domain, for which the map holds
+        assert not report.input_domain.member(record)
+        with pytest.raises(dp.OpenDPException):
+            report(record)
 
 
 def test_only_what_devices_draw_becomes_a_measurement():

@@ -215,12 +215,12 @@ def create(
 
 def _require_for_browsers(rule: Randomizer | Encoder) -> None:
     """Refuse a rule that browsers cannot run."""
-    if rule.program is not None:
+    if rule.program is not None and not rule.schema.words:
         return
     if isinstance(rule, Randomizer):
         raise PrivotError(
-            "browsers cannot draw reports of images, long vectors and curves, nor Gaussian noise: leave "
-            "those columns out, or calibrate with mechanism='window'"
+            "browsers cannot draw reports of images, words, long vectors and curves, nor Gaussian "
+            "noise: leave those columns out, or calibrate with mechanism='window'"
         )
     raise PrivotError(
         "browsers make shares of columns with codes or numbers, or of one place: leave images out, or "

@@ -54,6 +54,7 @@ from privot.evaluation.verdicts import Finding, percent
 from privot.local.model import LocalModel, pair_dependence
 from privot.local.releases import Releases, Reports
 from privot.privacy import weakest
+from privot.privacy.rounding import percent_at_least
 from privot.schema.columns.alphabet import Alphabet
 from privot.schema.columns.numeric import NumberColumn
 from privot.schema.domains import Array
@@ -197,7 +198,7 @@ def _judge_columns(columns: Sequence[ColumnCheck], floor: float | None) -> Findi
     found = verdicts.judge("single columns", scores, limits, "total variation")
     words = f"{found.words}; error to expect {percent(_mean_error(columns))} on average"
     if floor is not None:
-        words += f"; for some population every method errs by {percent(floor)} or more"
+        words += f"; for some population every method errs by {percent_at_least(floor, 2)} or more"
     return replace(found, words=words)
 
 
@@ -326,7 +327,8 @@ def check(
     advance(total, total)
     checks = tuple(column_checks), tuple(pair_checks)
     guarantee = weakest(model.guarantee, of_reports)
-    words = str(guarantee), guarantee.describe(), _floor_of(releases)
+    floor = None if held_out else _floor_of(releases)  # the model may be of more reports
+    words = str(guarantee), guarantee.describe(), floor
     return Check(words[0], len(releases), held_out, *checks, target_check, *words[1:])
 
 

@@ -62,22 +62,25 @@ class Floor:
 
     Arguments:
         error: Floor for laws near a reference; of W₂, the root of its mean square.
-        near: Distance of these laws from the reference, in words.
+        near: How these laws are made from the reference, in words.
         worst: Floor for all laws of the domain.
-        private: Floor for all laws and all mechanisms of the same ε.
+        private: Floor for all laws and all mechanisms of this ε.
+        epsilon: ε of a report by itself.
     """
 
     error: float
     near: str
     worst: float
     private: float
+    epsilon: float
 
     def words(self, measure: str, reference: str) -> str:
         """Return a sentence, given the name of the distance and of the reference."""
         error, worst, private = (at_least(e, 2) for e in (self.error, self.worst, self.private))
         return (
-            f"every method errs by {measure} = {error} or more for some of the {self.near} of "
-            f"{reference}, by {worst} for some law at all, and with any mechanism by {private}"
+            f"every method errs by {measure} = {error} or more (bounds are −1 and 1) for some law that "
+            f"is {reference} with {self.near}, by {worst} for some law at all, and, whatever the "
+            f"mechanism of ε = {at_most(self.epsilon)} a report, by {private}"
         )
 
 
@@ -95,7 +98,7 @@ def floor_of_points(
         >>> mechanism = Randomizer.calibrate(schema, epsilon=1.0).mechanisms["age"]
         >>> floor = floor_of_points(mechanism, schema.columns["age"], people=10_000)
         >>> round(floor.error, 4), floor.near
-        (0.0111, 'densities within 30%')
+        (0.0111, 'densities changed by up to 30%')
     """
     if mechanism.kind != "window":
         return None
@@ -107,18 +110,21 @@ def floor_of_points(
     points = points.reshape(-1, form.dimension)
     uniform = points, np.full(len(points), 1 / len(points))
     reference: Law = uniform if law is None else law
-    private = _private_floor(mechanism.guarantee().epsilon, people, form.dimension)
+    epsilon = mechanism.guarantee().epsilon
+    private = _private_floor(epsilon, people, form.dimension)
     if form.dimension == 1:
         error, tilt = _floor_of_numbers(form, people, *reference, _MOST_TILT)
         ends = np.array([[-1.0], [1.0]]), np.full(2, 0.5)
         worst = max(_floor_of_numbers(form, people, *family)[0] for family in (uniform, ends))
-        near = f"densities within {percent_at_most(tilt, 2)}"
+        near = f"densities changed by up to {percent_at_most(tilt, 2)}"
     else:
-        error, moved = _floor_of_places(form, people, *reference)
+        error, moved, share = _floor_of_places(form, people, *reference)
         corners = np.array([[[0, 0]], [[form.steps, form.steps]]]), np.full((2, 1), 0.5)
-        worst = _floor_of_groups(form, people, *corners, math.sqrt(8))
-        near = f"laws within {at_most(moved, 2)}"
-    return Floor(error, near, max(worst, error, private), private) if error else None
+        worst = _floor_of_groups(form, people, *corners, math.sqrt(8))[0]
+        moved_people = f"a band emptied (by W2 = {at_most(moved, 2)} at most)"
+        near = f"{moved_people} and up to {percent_at_most(share / 2, 2)} of people moved across it"
+    worst = max(worst, error, private)
+    return Floor(error, near, worst, private, epsilon) if error else None
 
 
 def floor_of_model(model: LocalModel) -> Floor | None:
@@ -137,8 +143,8 @@ def floor_of_model(model: LocalModel) -> Floor | None:
 
 def _floor_of_places(
     form: WindowForm, people: int, points: Array, weights: Array
-) -> tuple[float, float]:
-    """Return the floor of the widest band near a law, and the W₂ by which its people are moved."""
+) -> tuple[float, float, float]:
+    """Return the floor of the widest band near a law, the W₂ that empties it, and the largest δ."""
     cells, unit = np.rint((points + 1) * (form.steps / 2)).astype(np.int64), 2 / form.steps
     place, bands = np.arange(form.steps + 1), list[tuple[float, float, int, int, int]]()
     for axis in (0, 1):
@@ -150,19 +156,20 @@ def _floor_of_places(
                 bands.append(((high - low) * unit, math.sqrt(moved) * unit + unit, axis, low, high))
 
     if not bands:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     near = [band for band in bands if band[1] <= _FARTHEST]
     width, moved, axis, low, high = max(near) if near else min(bands, key=lambda band: band[1])
     upper, line = 2 * cells[:, axis] >= low + high, cells[:, axis]
     cells[:, axis] = np.where(upper, line.clip(high), line.clip(None, low))
     sides = np.stack([weights * ~upper, weights * upper])
-    return _floor_of_groups(form, people, np.stack([cells, cells]), sides, width), moved
+    error, share = _floor_of_groups(form, people, np.stack([cells, cells]), sides, width)
+    return error, moved, share
 
 
 def _floor_of_groups(
     form: WindowForm, people: int, cells: NDArray[np.int64], weights: Array, distance: float
-) -> float:
-    """Return the floor of root mean W₂² for two groups (2, m) that are this far apart along a line."""
+) -> tuple[float, float]:
+    """Return the floor of root mean W₂² for two groups (2, m) this far apart along a line, and its δ."""
     width, radius = form.shape_of_cells[0], form.radius
     window = np.zeros((width, width))
     window[tuple((form.offsets + radius).T)] = 1.0
@@ -172,7 +179,7 @@ def _floor_of_groups(
         np.add.at(law, tuple(place.T), weight / weight.sum())
         near = scipy.fft.irfft2(scipy.fft.rfft2(law) * transform, law.shape).clip(0.0, 1.0)
         laws.append(form.outside + (form.inside - form.outside) * near)
-    parts, found = weights.sum(axis=1) / weights.sum(), [0.0]
+    parts, found = weights.sum(axis=1) / weights.sum(), [(0.0, 0.0)]
     mean, change = parts[0] * laws[0] + parts[1] * laws[1], np.abs(laws[0] - laws[1])
     for goal in _GOALS:
         share = _SHARES[0]  # δ: the share that θ = 1 has more than θ = −1 on one side
@@ -182,8 +189,9 @@ def _floor_of_groups(
             last, growth = share, math.sqrt(goal / max(people * hellinger, 1e-300))
             share = min(2 * parts.min(), share * growth)
         confusion = max(_confusion(np.array(hellinger), people, 2))
-        found.append(distance**2 * last / 4 * float(confusion))
-    return math.sqrt(max(found))
+        found.append((distance**2 * last / 4 * float(confusion), float(last)))
+    squared, share = max(found)
+    return math.sqrt(squared), share
 
 
 def _confusion(hellinger: Array, people: int, order: int) -> tuple[Array, Array]:

@@ -203,6 +203,9 @@ def refine(model: LocalModel, *, rarest: float = 0.0, seed: int = 0) -> Schema:
         rarest: Share below which a category is merged into `other`, in columns that declare `other`.
         seed: Seed of the records that are drawn from the model.
 
+    What is learned by the refined schema depends on the pilot's reports, too: people of the pilot have
+    the pilot's ε, whatever a later model of others alone states.
+
     Raises:
         PrivotError: if `model` is not a model of a release, `rarest` (in [0, 1)) is out of range, or a
             rule names a merged category.

@@ -20,7 +20,8 @@ of a frequent one is hit more often. So the codings of its letters alone must ha
 65521/100$, too, and the odds against each other word of its bucket must be 20. This part is a rule, not
 a theorem: what it achieves is measured (`docs/results/tables/plans.md`).
 
-**Privacy review.** A function of reports (post-processing). A word of few people is not accepted.
+**Privacy review.** A function of reports (post-processing), which ε alone protects: of few reports at a
+large ε, a word of two people may be accepted.
 
 References:
     Bassily, Nissim, Stemmer, Thakurta, *Practical locally private heavy hitters* (2017); Wang, Li, Jha,

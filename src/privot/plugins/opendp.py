@@ -5,15 +5,15 @@ from typing import Any
 
 import opendp.prelude as dp
 
-from privot import Randomizer
+from privot import PrivotError, Randomizer
 from privot.device import Device
 
 
 def measurement(randomizer: Randomizer) -> dp.Measurement:
     r"""Return a randomizer as a measurement of one record.
 
-    The input is a record, a dict of the schema's columns, and the input metric is the discrete distance:
-    any two records are at distance 1. The output is the report in the wire format, and the measure is
+    The input is a record that the schema allows, a dict of its columns; the metric is the discrete
+    distance: any two records are at distance 1. The output is the report in the wire format, and the measure is
     the max divergence,
 
     $$ d_{in} = 0 ↦ 0, \qquad d_{in} ≥ 1 ↦ ε , $$
@@ -35,9 +35,14 @@ def measurement(randomizer: Randomizer) -> dp.Measurement:
     def privacy_map(distance: int) -> float:
         return epsilon if distance else 0.0
 
-    records = dp.user_domain(
-        "records of a Privot schema", lambda record: isinstance(record, Mapping)
-    )
+    def is_record(record: Any) -> bool:
+        """Return whether the device reports the record; others would be told by their error."""
+        try:
+            return isinstance(record, Mapping) and bool(device.report(record))
+        except PrivotError:
+            return False
+
+    records = dp.user_domain("records that a Privot schema allows", is_record)
     return dp.m.make_user_measurement(
         records, dp.discrete_distance(), dp.max_divergence(), report, privacy_map
     )

@@ -21,6 +21,7 @@ from privot.forecast.simulation import PLACES, SERVERS, STAMP, TRUSTED, Simulate
 from privot.local import LocalModel, WaveModel
 from privot.local.waves.wave_model import Trend
 from privot.models import History, Model
+from privot.privacy.rounding import at_most
 from privot.randomizer import Release
 from privot.report import panels
 from privot.report.charts import bars_of
@@ -309,6 +310,7 @@ def write_trust(folder: Path, plan: TrustPlan) -> list[Path]:
     figure, paths = draw_trust(plan), [folder / name for name in TRUST_FILES]
     name = ERROR_NAMES[plan.measure]
     fields = {"plan": plan, "name": name, "trusted": TRUSTED, "servers": SERVERS}
+    fields |= {"at_most": at_most}
     _write_stamped(paths, "trust.html", figure, fields, asdict(plan))
     return paths
 

@@ -458,7 +458,7 @@ def fit_waves(
     Raises:
         PrivotError: for fewer than two waves, different schemas, batches of fewer reports than promised,
             times that do not increase or are of no wave of the panel, or reports whose estimator cannot
-            drift (vectors of many numbers, images).
+            drift (vectors of many numbers, images, words).
     """
     waves = list(releases)
     if len(waves) < 2:
@@ -468,6 +468,7 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     all_waves = Releases.of(waves)
+    all_waves.newest.schema.require_listed()
     for wave, number in zip(waves, numbers, strict=True):
         require_wave(wave, waves[-1].randomizer, panel, number, dated)
     weakest(*(wave.guarantee for wave in waves))  # refuses small batches, several trusted parties
