@@ -53,6 +53,7 @@ class Comparison:
         images: Score of each column of images.
         numbers: Scores of numbers, dates and coordinates by value.
         correlations: Correlations of all pairs of these.
+        rank_correlations: Rank correlations of the same pairs.
     """
 
     vectors: tuple[PointScore, ...]
@@ -60,6 +61,7 @@ class Comparison:
     images: tuple[PointScore, ...] = ()
     numbers: tuple[NumberScore, ...] = ()
     correlations: tuple[CorrelationScore, ...] = ()
+    rank_correlations: tuple[CorrelationScore, ...] = ()
 
     @property
     def summary(self) -> dict[str, Score]:
@@ -67,8 +69,12 @@ class Comparison:
         means = {} if self.table is None else dict(self.table.summary)
         if self.numbers:
             means["ks"] = mean_score([score.ks for score in self.numbers])
-        if self.correlations:
-            means["correlation"] = mean_score([score.difference for score in self.correlations])
+        for name, scores in (
+            ("correlation", self.correlations),
+            ("rank_correlation", self.rank_correlations),
+        ):
+            if scores:
+                means[name] = mean_score([score.difference for score in scores])
         return means
 
     @property
@@ -87,9 +93,13 @@ class Comparison:
             )
         if table is not None and table.pairs:
             findings += _judge_pairs(table)
-        if self.correlations:
-            scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
-            findings.append(verdicts.judge_correlations(scores))
+        for topic, pairs in (
+            ("correlations", self.correlations),
+            ("rank correlations", self.rank_correlations),
+        ):
+            if pairs:
+                scores = [(f"{c.first} × {c.second}", c.difference) for c in pairs]
+                findings.append(verdicts.judge_correlations(topic, scores))
         return tuple(findings)
 
 
@@ -231,6 +241,7 @@ def compare(
         tuple(score_images(schema, n, synthetic, real, num_points, seed) for n in schema.images),
         compare_numbers(schema, synthetic, real, seed),
         compare_correlations(schema, synthetic, real, seed),
+        compare_correlations(schema, synthetic, real, seed, of_ranks=True),
     )
 
 
