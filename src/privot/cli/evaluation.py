@@ -119,6 +119,7 @@ def evaluate(
             "summary": {name: asdict(score) for name, score in comparison.summary.items()},
             "prediction": None if prediction is None else asdict(prediction),
             "label": None if label is None else asdict(label),
+            "sdmetrics": result.sdmetrics,
         }
         print(json.dumps(numbers | asdict(comparison)))
     else:

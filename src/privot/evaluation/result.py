@@ -2,12 +2,21 @@
 
 Errors are graded by `verdicts`, so that sampling error alone does not lower a grade.
 
+If the package sdmetrics is installed, tables also have the scores of SDMetrics' quality report, in which
+numbers and dates are numerical, and all other columns categorical.
+
 Results depend on real records: **not private**.
+
+References:
+    DataCebo, *SDMetrics: quality report* (docs.sdv.dev/sdmetrics).
 """
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
@@ -23,6 +32,7 @@ from privot.evaluation.distances import (
     compare_numbers,
     compare_tables,
     mean_score,
+    number_series,
     require_records,
     score_images,
     score_points,
@@ -115,6 +125,7 @@ class Evaluation(Summarized):
         prediction: Scores of classifiers that predict a table's target, if one was named.
         label: Accuracy of a classifier that predicts a label of images, if there is one.
         model: The model from which the synthetic records were sampled, if it is known.
+        sdmetrics: Scores of SDMetrics' quality report by name, between 0 and 1; empty without it.
     """
 
     schema: Schema
@@ -124,6 +135,7 @@ class Evaluation(Summarized):
     prediction: Prediction | None = None
     label: LabelScore | None = None
     model: Model | None = None
+    sdmetrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
@@ -149,6 +161,9 @@ class Evaluation(Summarized):
             for result in prediction.scores:
                 name = f"{prediction.measure} of {prediction.target}, {result.classifier}"
                 facts[name] = f"{result.synthetic:.4f} (from real {result.real:.4f})"
+        if self.sdmetrics:
+            scores = [f"{name} {score:.1%}" for name, score in self.sdmetrics.items()]
+            facts["SDMetrics"] = ", ".join(scores)
         return facts
 
 
@@ -202,7 +217,44 @@ def evaluate(
             label = predict_label(schema, sample, truth, target, seed)
     elif target is not None:
         prediction = predict_target(schema, sample, truth, target, seed)
-    return Evaluation(schema, sample, truth, comparison, prediction, label, model)
+    scores = sdmetrics_scores(schema, sample, truth)
+    return Evaluation(schema, sample, truth, comparison, prediction, label, model, scores)
+
+
+def sdmetrics_scores(schema: Schema, synthetic: pa.Table, real: pa.Table) -> dict[str, float]:
+    """Return the scores of SDMetrics' quality report: overall, and of its properties, by name.
+
+    They are empty if the package is missing, and for images. Dates are numbers here, so that both tables
+    count in the same unit.
+    """
+    if schema.images:
+        return {}
+    try:
+        import pandas as pd
+        from sdmetrics.reports.single_table import QualityReport
+    except ImportError:
+        return {}
+    tables = [number_series(schema, synthetic), number_series(schema, real)]
+    columns = {name: {"sdtype": "numerical"} for name in tables[0]}
+    for name, column in schema.coded.items():
+        if name in schema.points:
+            continue
+        columns[name] = {"sdtype": "categorical"}
+        labels = np.array(column.labels, dtype=object)
+        if column.alphabet.missing is not None:
+            labels[column.alphabet.missing] = None
+        for table, records in zip(tables, (synthetic, real), strict=True):
+            table[name] = labels[column.encode_codes(name, records)]
+    ours, theirs = map(pd.DataFrame, tables)
+    report = QualityReport()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report.generate(theirs, ours, {"columns": columns}, verbose=False)
+    properties = report.get_properties()
+    scores = {"overall": report.get_score()} | dict(
+        zip(properties["Property"].str.lower(), properties["Score"], strict=True)
+    )
+    return {name: float(score) for name, score in scores.items() if not np.isnan(score)}
 
 
 def compare(

@@ -256,6 +256,7 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
         "images": comparison.images,
         "image_panels": [_draw_images(evaluation, name) for name in schema.images],
         "label": evaluation.label,
+        "sdmetrics": evaluation.summary().get("SDMetrics"),
         "loss": None if history is None else panels.data_uri(draw_loss(history)),
         "gauges": _gauges(comparison),
     }
