@@ -319,8 +319,7 @@ def check(
     rehearsals = _rehearse(model, releases, all_columns, seed, lambda done: advance(done, total))
     ks, gaps = comparison.rehearsed_numbers([part.model for part in rehearsals], seed)
     column_checks, pair_checks, target_check = [], [], None
-    independent = sampler_of(model).classes.num_classes == 1
-    fits = expected_fits(rehearsals, real_residuals, independent=independent, held_out=held_out)
+    fits = expected_fits(rehearsals, real_residuals, held_out=held_out)
     for done, (columns, fit) in enumerate(fits.items(), start=_REHEARSALS * len(all_columns)):
         advance(done, total)
         if len(columns) == 1:
