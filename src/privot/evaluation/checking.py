@@ -423,7 +423,9 @@ class _ReportComparison:
         errors = zip(*(number_errors(true, values) for values in learned), strict=True)
         ks, gaps = (np.sqrt(np.mean(np.square(part), axis=0)) for part in errors)
         pairs = combinations(enumerate(by_column), 2)
-        by_pair = {(min(c, d), max(c, d)): gaps[:, i, j] for (i, c), (j, d) in pairs}
+        by_pair: dict[Columns, Array] = {
+            (min(c, d), max(c, d)): gaps[:, i, j] for (i, c), (j, d) in pairs
+        }
         return dict(zip(by_column, ks.tolist(), strict=True)), by_pair
 
     def _numbers_of(self, model: LocalModel, columns: Sequence[int], seed: int) -> Array:

@@ -308,13 +308,14 @@ def forecast_fit(
     else:
         means, ends = run.with_pilot(like, max(1, rehearsals // 2))
     scale = (run.people / people) ** 0.5  # of errors, from rehearsed to all people
-    one_way, *others = np.minimum(means * scale, 1.0).tolist()
-    errors = [None if np.isnan(error) else error for error in others]
-    known = ends is not None and not np.isnan(ends).any()
-    interval = (
-        np.minimum(ends * scale, 1.0).tolist() if known and ends is not None else (None, None)
-    )
-    return FitForecast(one_way, *errors, run.num_done, like is None, *interval)
+    errors = np.minimum(means * scale, 1.0).tolist()
+    one_way, *others = errors
+    two_way, ks, correlation, of_ranks = (None if np.isnan(e) else e for e in others)
+    interval = (None, None)
+    if ends is not None and two_way is not None:
+        interval = np.minimum(ends * scale, 1.0).tolist()
+    counts = run.num_done, like is None
+    return FitForecast(one_way, two_way, ks, correlation, of_ranks, *counts, *interval)
 
 
 def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
