@@ -307,7 +307,7 @@ def _judge_pairs(table: TableComparison) -> list[Finding]:
         words = "the real columns hardly depend on each other: there is nothing to find"
         return [errors, Finding(verdicts.DEPENDENCE, "unknown", words)]
     share = (mean.independence - mean.synthetic) / (mean.independence - mean.floor)
-    words = f"{min(1.0, share):.0%} of the way from independent columns to a perfect model"
+    words = f"{verdicts.percent(min(1.0, share))} of the way from independent columns to a perfect model"
     if share < 0:
         words = "independent columns would have been closer to the real pairs"
     grade = verdicts.grade_share(share, verdicts.GAINED)
