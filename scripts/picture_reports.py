@@ -39,7 +39,7 @@ bounds = [0, 20000]
 typical = [120, 900, 5000]
 """
 # Heights in pixels, by page and width.
-_SIZES = {"check": {1200: 1530, 400: 1900}, "report": {1200: 1810, 400: 1900}}
+_SIZES = {"check": {1200: 1660, 400: 1900}, "report": {1200: 1850, 400: 1900}}
 
 
 def guests(num: int, seed: int) -> dict[str, np.ndarray]:

@@ -11,6 +11,7 @@ References:
     DataCebo, *SDMetrics: quality report* (docs.sdv.dev/sdmetrics).
 """
 
+import importlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -229,9 +230,8 @@ def sdmetrics_scores(schema: Schema, synthetic: pa.Table, real: pa.Table) -> dic
     """
     if schema.images:
         return {}
-    try:
-        import pandas as pd
-        from sdmetrics.reports.single_table import QualityReport
+    try:  # imported late, as it takes seconds and is optional
+        reports = importlib.import_module("sdmetrics.reports.single_table")
     except ImportError:
         return {}
     tables = [number_series(schema, synthetic), number_series(schema, real)]
@@ -245,8 +245,8 @@ def sdmetrics_scores(schema: Schema, synthetic: pa.Table, real: pa.Table) -> dic
             labels[column.alphabet.missing] = None
         for table, records in zip(tables, (synthetic, real), strict=True):
             table[name] = labels[column.encode_codes(name, records)]
-    ours, theirs = map(pd.DataFrame, tables)
-    report = QualityReport()
+    ours, theirs = map(importlib.import_module("pandas").DataFrame, tables)
+    report = reports.QualityReport()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         report.generate(theirs, ours, {"columns": columns}, verbose=False)
