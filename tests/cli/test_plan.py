@@ -152,6 +152,7 @@ def test_a_fit_is_foretold_by_rehearsals(run, tmp_path):
 def foretold(run, tmp_path):
     (tmp_path / "small.toml").write_text(
         '[columns.a]\nkind = "boolean"\n[columns.b]\nkind = "boolean"\n'
+        + "".join(f'[columns.{x}]\nkind = "numeric"\nbounds = [0, 2]\nbins = 2\n' for x in "cd")
     )
     words = "plan small.toml --epsilon 4 --people 300"
     code, out, _ = run(f"{words} --rehearse")
@@ -162,7 +163,9 @@ def foretold(run, tmp_path):
     )
     fields = json.loads(run(f"{words} --rehearse --json")[1])["fit"]
     assert fields["made_up"]
-    assert 0 < fields["one_way"] < fields["two_way"] < 0.3
+    assert "KS of numbers 0." in told
+    assert 0 < fields["ks"] < 1 > fields["rank_correlation"] > 0
+    assert 0 < fields["one_way"] < fields["two_way"] < 0.5
     assert "fit" not in json.loads(run(f"{words} --json")[1])
     code, _, err = run(f"{words} --like nowhere")
     assert code == 2

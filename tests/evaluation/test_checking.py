@@ -73,11 +73,12 @@ def test_what_it_says(checked):
     assert all(share.reports.low <= share.reports.high for share in size.shares)
     (pair,) = [pair for pair in found.pairs if pair.name == "size × weight"]
     assert pair.correlation.model > 0.7
+    assert pair.rank_correlation.model == pytest.approx(pair.correlation.model, abs=0.1)
     assert pair.dependence > 0.2
     topics = [finding.topic for finding in found.verdict]
     assert topics == [
         "single columns", "numbers, value by value", "pairs of columns", "dependence of pairs",
-        "correlations", "agreement with the reports", "predicting color",
+        "correlations", "rank correlations", "agreement with the reports", "predicting color",
     ]  # fmt: skip
     assert "agreement with the reports: they contradict" in repr(found)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy
 
 from privot.evaluation.estimates import CodeReports, ProductSource
 from privot.evaluation.number_checks import (
@@ -62,21 +63,22 @@ def told():
     found = []
     for _ in range(40):
         reports = CodeReports.of(Releases.of(randomizer.privatize(nulled)))
-        told = check_correlation(reports, [(0, 1)], {0: a, 1: b})
-        found.append((check_number(reports, {0: a}, 0.0, 0.0), told))
+        samples = {0: a, 1: b}, {0: a.ranked(), 1: b.ranked()}
+        of_numbers, of_ranks = (check_correlation(reports, [(0, 1)], s) for s in samples)
+        found.append((check_number(reports, {0: a}, 0.0, 0.0), of_numbers, of_ranks))
     return truth, found
 
 
 def test_means_and_quantiles_hold(told):
     truth, found = told
     numbers = truth["height"][~np.isnan(truth["height"])]
-    inside = np.mean([each.mean.reports.holds(numbers.mean()) for each, _ in found])
+    inside = np.mean([each.mean.reports.holds(numbers.mean()) for each, _, _ in found])
     assert inside >= 0.7
     assert found[0][0].mean.model == pytest.approx(4.0, abs=0.05)
     held = []
     for place, level in enumerate(LEVELS):
         true = np.quantile(numbers, level, method="inverted_cdf")
-        intervals = [each.quantiles[place].reports for each, _ in found]
+        intervals = [each.quantiles[place].reports for each, _, _ in found]
         held.append(np.mean([each.holds(true) for each in intervals]))
         assert np.mean([each.high - each.low for each in intervals]) < 1.5
     assert min(held) >= 0.45
@@ -126,9 +128,20 @@ def test_correlations_hold(told):
     truth, found = told
     both = ~np.isnan(truth["height"])
     true = np.corrcoef(truth["height"][both], truth["weight"][both])[0, 1]
-    intervals = [correlation.reports for _, correlation in found]
-    assert np.mean([each.low - 0.01 <= true <= each.high + 0.01 for each in intervals]) >= 0.7
-    assert np.mean([each.high - each.low for each in intervals]) < 0.4
+    of_ranks = scipy.stats.spearmanr(truth["height"][both], truth["weight"][both]).statistic
+    for place, value in ((1, true), (2, of_ranks)):
+        intervals = [each[place].reports for each in found]
+        assert np.mean([each.low - 0.01 <= value <= each.high + 0.01 for each in intervals]) >= 0.7
+        assert np.mean([each.high - each.low for each in intervals]) < 0.4
+
+
+def test_ranks_are_those_of_all_numbers_and_do_not_see_tails():
+    values = np.array([1.0, 1.0, 5.0, 1e9, np.nan])
+    codes = np.array([0, 0, 1, 2, 3])
+    sample = NumberSample(values, codes, np.array([1.0, 5.0, 5e8, np.nan]), values).ranked()
+    assert sample.values[:4] * 5 == pytest.approx([1.5, 1.5, 3.0, 4.0])
+    assert sample.centers[:3] * 5 == pytest.approx([1.0, 2.5, 3.0])  # half of those that are equal
+    assert np.isnan([sample.values[4], sample.centers[3]]).all()
 
 
 def test_a_constant_has_no_correlation():

@@ -65,7 +65,7 @@ def test_errors_are_those_of_a_fit(fitted):
     assert found < 0.65
     assert set(rehearsed.residuals) == set(ASKED)
     own = residuals(CodeReports.of(Releases.of(release)), sampler_of(model).atoms)
-    fits = expected_fits([rehearsed], own, independent=False, held_out=True)
+    fits = expected_fits([rehearsed], own, held_out=True)
     assert all(0.7 <= fit.growth < 5 for fit in fits.values())
 
 
@@ -107,6 +107,9 @@ def test_codes_are_sums_of_atoms():
     assert np.allclose(cell_shares(law, coarse, fine), expected.T.ravel())
 
 
+USUAL = 1.2 * 1000**0.15  # ratio of a pair whose squared error is a thousandth of the reports'
+
+
 def rehearsal(square, excess, noise):
     """A rehearsal of one pair, with a given squared error, Q and standard deviation of Q."""
     residual = Residual(1 + excess, 1.0, noise**2 / 2, noise**3)
@@ -120,21 +123,22 @@ def rehearsal(square, excess, noise):
         (1e-9, 0.003, False, 4.0),
         (1e-9, 0.003, True, 3.0),  # Q itself is the squared error
         (1e-9, -0.003, False, 0.5),  # less than nothing
-        (10.0, 0.003, False, 2.0),  # reports say nothing
-        (0.001 * 0.7 * 2, 0.003, True, (3 + 2) / 2),  # as much as what is usual
+        (1e4, 0.003, False, USUAL),  # reports say nothing
+        (0.001 * USUAL, 0.003, True, (3 + USUAL) / 2),  # as much as what is usual
     ],
 )
 def test_errors_grow_by_what_reports_say_against_the_model(noise, excess, held_out, ratio):
     quiet, real = rehearsal(0.001, 0.0, noise), rehearsal(0.001, excess, noise).residuals
-    fits = expected_fits([quiet, quiet], real, independent=False, held_out=held_out)
+    fits = expected_fits([quiet, quiet], real, held_out=held_out)
     assert fits[0, 1].growth == pytest.approx(ratio**0.5)
     assert fits[0, 1].error == pytest.approx(0.1 * ratio**0.5)
 
 
-def test_independent_columns_hide_more_than_classes_do():
-    quiet = rehearsal(0.001, 0.0, 10.0)
-    growth = [
-        expected_fits([quiet], {}, independent=independent, held_out=False)[0, 1].growth
-        for independent in (True, False)
-    ]
-    assert growth[0] > growth[1] > 1
+@pytest.mark.parametrize(("square", "ratio"), [(1.0, 1.2), (0.01, 1.2 * 100**0.15)])
+def test_the_more_noise_a_fit_removes_the_more_it_is_usual_to_miss(square, ratio):
+    """If reports say nothing about a pair, what is usual counts; their noise has the mean 1."""
+    quiet = rehearsal(square, 0.0, 1e6)
+    fits = expected_fits([quiet], quiet.residuals, held_out=True)
+    assert fits[0, 1].growth == pytest.approx(ratio**0.5)
+    # A pair that no report is about has a ratio of its own.
+    assert expected_fits([quiet], {}, held_out=True)[0, 1].growth == pytest.approx(2**0.5)

@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
+from few_settings import few_settings
 from privot.core.errors import PrivotError
-from privot.forecast.fits import forecast_fit, likelihood_weights, quantiles, random_population
+from privot.forecast.fits import (
+    forecast_fit,
+    likelihood_weights,
+    population_of,
+    quantiles,
+    random_population,
+)
 from privot.local import fit
 from privot.randomizer import Randomizer
 from privot.schema import Schema
@@ -81,6 +88,7 @@ def test_a_single_column_has_no_pairs():
     forecast = forecast_fit(declared(5), 2.0, 500, rehearsals=1)
     assert forecast.two_way is None
     assert forecast.high is None
+    assert forecast.ks is forecast.correlation is forecast.rank_correlation is None
     assert 0 < forecast.one_way < 0.5
 
 
@@ -92,3 +100,15 @@ def test_what_cannot_be_rehearsed_is_refused():
         forecast_fit(points, 2.0, 100)
     with pytest.raises(PrivotError, match="rehearsals 0"):
         forecast_fit(SCHEMA, 2.0, 100, rehearsals=0)
+
+
+def test_a_model_errs_about_its_own_numbers_by_what_reports_do_not_show_within_cells():
+    numbers = {name: {"kind": "numeric", "bounds": [0, 8], "bins": 4} for name in ("x", "y")}
+    schema = Schema.from_dict({"columns": numbers | {"sex": {"kind": "boolean"}}})
+    population = random_population(schema, seed=1)
+    with few_settings():
+        model = fit(Randomizer.calibrate(schema, 8.0).privatize(population.draw(300, 0)), seed=0)
+    own = population_of(model, schema).errors(model)
+    heaviest = [model.sampler.heaviest_interval(column)[1] for column in (0, 1)]
+    assert own.tolist() == pytest.approx([0, 0, 3 / 8 * np.mean(heaviest), 0, 0])
+    assert (population.errors(model) > own).all()

@@ -119,6 +119,7 @@ def evaluate(
             "summary": {name: asdict(score) for name, score in comparison.summary.items()},
             "prediction": None if prediction is None else asdict(prediction),
             "label": None if label is None else asdict(label),
+            "sdmetrics": result.sdmetrics,
         }
         print(json.dumps(numbers | asdict(comparison)))
     else:
@@ -398,6 +399,12 @@ def _fit_text(forecast: FitForecast, like: Path | None) -> str:
     pairs = "" if forecast.two_way is None else f", two-way {forecast.two_way:.3f}"
     if forecast.low is not None:
         pairs += f" (eight in ten between {forecast.low:.3f} and {forecast.high:.3f})"
+    named = {
+        "KS of numbers": forecast.ks,
+        "error of correlations": forecast.correlation,
+        "of rank correlations": forecast.rank_correlation,
+    }
+    pairs += "".join(f", {name} {x:.3f}" for name, x in named.items() if x is not None)
     times = "rehearsal" if forecast.rehearsals == 1 else "rehearsals"
     return (
         f"to expect of `privot fit`: one-way {forecast.one_way:.3f}{pairs}, "

@@ -34,7 +34,7 @@ from pydantic import TypeAdapter
 from privot.core.errors import PrivotError
 from privot.core.summary import Summarized
 from privot.evaluation import number_checks, verdicts
-from privot.evaluation.distances import Score, correlations, ks_distance
+from privot.evaluation.distances import Score, number_errors
 from privot.evaluation.estimates import (
     CodeReports,
     Columns,
@@ -96,8 +96,8 @@ class PairCheck:
     """Check of a pair of columns, with the fields of a `ColumnCheck`.
 
     `dependence` is the total variation between the pair's joint shares in the model and independence;
-    `correlation` is None unless both columns are of numbers. Its expected error is None
-    if the reports do not determine it: the interval is wider than ½.
+    `correlation` and `rank_correlation` are None unless both columns are of numbers. Their expected
+    errors are None if the reports do not determine them: the interval is wider than ½.
     """
 
     first: str
@@ -109,6 +109,8 @@ class PairCheck:
     contradicted: bool
     correlation: ValueCheck | None = None
     correlation_error: float | None = None
+    rank_correlation: ValueCheck | None = None
+    rank_correlation_error: float | None = None
 
     @property
     def name(self) -> str:
@@ -159,8 +161,15 @@ class Check(Summarized):
             findings.append(_judge_numbers(numbers))
         if self.pairs:
             findings += [_judge_pairs(self.pairs), _judge_dependence(self.pairs)]
-        if any(pair.correlation for pair in self.pairs):
-            findings.append(_judge_correlations(self.pairs))
+        for topic, errors in (
+            ("correlations", [(p, p.correlation_error) for p in self.pairs if p.correlation]),
+            (
+                "rank correlations",
+                [(p, p.rank_correlation_error) for p in self.pairs if p.rank_correlation],
+            ),
+        ):
+            if errors:
+                findings.append(_judge_correlations(topic, errors))
         findings.append(_judge_agreement(self.columns, self.pairs))
         if self.target is not None:
             findings.append(self.target.finding)
@@ -213,14 +222,12 @@ def _judge_numbers(numbers: Sequence[tuple[str, number_checks.NumberCheck]]) -> 
     return replace(found, words=f"{words}: declare typical numbers for later reports")
 
 
-def _judge_correlations(pairs: Sequence[PairCheck]) -> Finding:
-    of_numbers = [pair for pair in pairs if pair.correlation]
-    errors = [(pair.name, pair.correlation_error) for pair in of_numbers]
-    unknown = [name for name, error in errors if error is None]
+def _judge_correlations(topic: str, errors: Sequence[tuple[PairCheck, float | None]]) -> Finding:
+    unknown = [pair.name for pair, error in errors if error is None]
     if len(unknown) == len(errors):
-        return Finding("correlations", "unknown", "the reports determine none")
-    known = [(name, Score(error, 0.0)) for name, error in errors if error is not None]
-    found = verdicts.judge_correlations(known, verdicts.expected(verdicts.CORRELATION))
+        return Finding(topic, "unknown", "the reports determine none")
+    known = [(pair.name, Score(error, 0.0)) for pair, error in errors if error is not None]
+    found = verdicts.judge_correlations(topic, known, verdicts.expected(verdicts.CORRELATION))
     if not unknown:
         return found
     words = f"{found.words}; the reports do not determine {verdicts.join_names(unknown)}"
@@ -311,16 +318,15 @@ def check(
     comparison = _ReportComparison.of(model, releases, seed)
     real_residuals = residuals(comparison.reports, sampler_of(model).atoms)
     rehearsals = _rehearse(model, releases, all_columns, seed, lambda done: advance(done, total))
-    of_numbers = comparison.rehearsed_numbers([part.model for part in rehearsals], seed)
+    ks, gaps = comparison.rehearsed_numbers([part.model for part in rehearsals], seed)
     column_checks, pair_checks, target_check = [], [], None
-    independent = sampler_of(model).classes.num_classes == 1
-    fits = expected_fits(rehearsals, real_residuals, independent=independent, held_out=held_out)
+    fits = expected_fits(rehearsals, real_residuals, held_out=held_out)
     for done, (columns, fit) in enumerate(fits.items(), start=_REHEARSALS * len(all_columns)):
         advance(done, total)
         if len(columns) == 1:
-            column_checks.append(comparison.column(columns[0], fit, of_numbers.get(columns)))
+            column_checks.append(comparison.column(columns[0], fit, ks.get(columns[0])))
         else:
-            pair_checks.append(comparison.pair(columns, fit, of_numbers.get(columns)))
+            pair_checks.append(comparison.pair(columns, fit, gaps.get(columns)))
     if target is not None:
         growth = float(np.mean([fit.growth for columns, fit in fits.items() if len(columns) == 2]))
         target_check = check_target(model, releases, target, rehearsals[0], growth, seed=seed)
@@ -387,7 +393,8 @@ class _ReportComparison:
     model: LocalModel
     reports: CodeReports
     samples: dict[int, number_checks.NumberSample]  # numbers sampled from the model, by question
-    standards: dict[int, tuple[number_checks.ByQuestion, float]] = field(default_factory=dict)
+    # Standardized columns, by number, for correlations and for rank correlations.
+    standards: tuple[dict[int, Any], dict[int, Any]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
     def of(cls, model: LocalModel, releases: Releases, seed: int) -> Self:
@@ -401,34 +408,44 @@ class _ReportComparison:
                 samples[number] = number_checks.NumberSample.of(question, name, table, rng)
         return cls(model, reports, samples)
 
-    def rehearsed_numbers(self, models: Sequence[LocalModel], seed: int) -> dict[Columns, float]:
-        """Return roots of mean squares, over rehearsed models, of KS and of errors of correlations."""
-        parts = [self._numbers_of(model, seed + number) for number, model in enumerate(models)]
-        squares = {c: np.mean([part[c] ** 2 for part in parts]) for c in parts[0]}
-        return {columns: math.sqrt(square) for columns, square in squares.items()}
+    def rehearsed_numbers(
+        self, models: Sequence[LocalModel], seed: int
+    ) -> tuple[dict[int, float], dict[Columns, Array]]:
+        """Return roots of mean squares, over rehearsed models, of errors of numbers.
 
-    def _numbers_of(self, model: LocalModel, seed: int) -> dict[Columns, float]:
-        """Return the KS of columns of numbers in a rehearsed model, and the errors of correlations."""
-        table, columns = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
+        These are the KS of columns, and the errors (2,) of correlations and rank correlations of pairs.
+        """
         by_column = {self.reports.questions[q].column: s.values for q, s in self.samples.items()}
-        errors: dict[Columns, float] = {}
-        learned: dict[int, Array] = {}
-        for number, values in by_column.items():
-            name, declared = columns[number][0], cast(NumberColumn, columns[number][1])
-            learned[number] = declared.in_values(declared.read(name, table)[0])
-            x, y = (v[~np.isnan(v)] for v in (values, learned[number]))
-            errors[number,] = ks_distance(x, y) if len(x) and len(y) else 1.0
-        if learned:
-            true, found = (correlations(np.stack([*v.values()], 1)) for v in (by_column, learned))
-            gaps = np.abs(found - true)
-            for (i, first), (j, second) in combinations(enumerate(by_column), 2):
-                errors[min(first, second), max(first, second)] = float(gaps[i, j])
-        return errors
+        if not by_column:
+            return {}, {}
+        true = np.stack([*by_column.values()], axis=1)
+        learned = [
+            self._numbers_of(model, [*by_column], seed + n) for n, model in enumerate(models)
+        ]
+        errors = zip(*(number_errors(true, values) for values in learned), strict=True)
+        ks, gaps = (np.sqrt(np.mean(np.square(part), axis=0)) for part in errors)
+        pairs = combinations(enumerate(by_column), 2)
+        by_pair: dict[Columns, Array] = {
+            (min(c, d), max(c, d)): gaps[:, i, j] for (i, c), (j, d) in pairs
+        }
+        return dict(zip(by_column, ks.tolist(), strict=True)), by_pair
+
+    def _numbers_of(self, model: LocalModel, columns: Sequence[int], seed: int) -> Array:
+        """Sample numbers of some columns from a rehearsed model (n, columns)."""
+        table, declared = model.sample(_NUM_SAMPLED, seed=seed + 1), [*model.schema.coded.items()]
+        numbers = [(name, cast(NumberColumn, of)) for name, of in (declared[c] for c in columns)]
+        return np.stack([of.in_values(of.read(name, table)[0]) for name, of in numbers], axis=1)
 
     @cached_property
-    def _spread(self) -> dict[int, Array]:
-        """Standard deviations within cells, by question (`number_checks.spread_within`)."""
-        return {q: number_checks.spread_within(sample) for q, sample in self.samples.items()}
+    def _ranked(self) -> dict[int, number_checks.NumberSample]:
+        """Ranks of the sampled numbers, by question."""
+        return {question: sample.ranked() for question, sample in self.samples.items()}
+
+    @cached_property
+    def _spread(self) -> tuple[dict[int, Array], ...]:
+        """Standard deviations of numbers and of ranks within cells, by question."""
+        both = self.samples, self._ranked
+        return tuple({q: number_checks.spread_within(s) for q, s in part.items()} for part in both)
 
     def column(self, column: int, fit: Fit, ks: float | None) -> ColumnCheck:
         """Check the shares of a column's codes and, of a column of numbers, its mean and quantiles."""
@@ -455,27 +472,27 @@ class _ReportComparison:
         in_alphabet = [number for number in newest if questions[number].alphabet == alphabet]
         return (in_alphabet or newest)[0]
 
-    def pair(self, columns: Columns, fit: Fit, gap: float | None) -> PairCheck:
-        """Check the dependence of two columns, and the correlation of two columns of numbers."""
+    def pair(self, columns: Columns, fit: Fit, gaps: Array | None) -> PairCheck:
+        """Check the dependence of two columns, and the correlations of two columns of numbers."""
         first, second = (list(self.model.schema.coded)[i] for i in columns)
-        pairs, correlation, error = self.reports.about(*columns), None, None
+        pairs = self.reports.about(*columns)
+        correlations: list[Any] = [None] * 4  # two of them, each with its expected error
         if pairs and all(question in self.samples for pair in pairs for question in pair):
             # The order of columns may differ between releases.
             ordered = [q if self.reports.columns(q) == columns else q[::-1] for q in pairs]
-            correlation = number_checks.check_correlation(
-                self.reports, ordered, self.samples, self.standards
-            )
-            if (
-                correlation is not None
-                and gap is not None
-                and correlation.reports.width <= _DETERMINED
-            ):
-                model, by_reports = correlation.model, correlation.reports
-                outside = max(by_reports.low - model, model - by_reports.high)
-                within = min(float(np.mean(self._spread[p] * self._spread[q])) for p, q in ordered)
-                error = math.hypot(max(fit.growth * gap, outside), within / 2)
+            for number, samples in enumerate((self.samples, self._ranked)):
+                found = number_checks.check_correlation(
+                    self.reports, ordered, samples, self.standards[number]
+                )
+                correlations[2 * number] = found
+                if found is not None and gaps is not None and found.reports.width <= _DETERMINED:
+                    spread = self._spread[number]
+                    outside = max(found.reports.low - found.model, found.model - found.reports.high)
+                    within = min(float(np.mean(spread[p] * spread[q])) for p, q in ordered)
+                    expected = max(fit.growth * float(gaps[number]), outside)
+                    correlations[2 * number + 1] = math.hypot(expected, within / 2)
         joint = sampler_of(self.model).classes.marginal(columns)  # of the schema's codes, not atoms
         dependence = pair_dependence(joint)
         people = self.reports.people(*columns)
         tested = fit.error, dependence, fit.p_value, fit.contradicted
-        return PairCheck(first, second, people, *tested, correlation, error)
+        return PairCheck(first, second, people, *tested, *correlations)

@@ -39,7 +39,8 @@ distribution within them:
 - by quantiles, mean, standard deviation, tails, and the share of missing values (`NumberScore`).
 
 **Correlations** are Pearson's, of records where neither value is missing; for independence, the values
-of each column are shuffled.
+of each column are shuffled. **Rank correlations** (Spearman's) are those of `ranks`, which long tails do
+not affect.
 
 Every result depends on real records: **not private**.
 
@@ -56,6 +57,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
 
 from privot.core.errors import PrivotError
@@ -422,7 +424,7 @@ class NumberScore:
 
 @dataclass(frozen=True)
 class CorrelationScore:
-    """Pearson's correlation of two columns of numbers, and its absolute error."""
+    """Correlation, or rank correlation, of two columns of numbers, and its absolute error."""
 
     first: str
     second: str
@@ -452,6 +454,23 @@ def ks_distance(x: Array, y: Array) -> float:
     shares_of_x = np.searchsorted(np.sort(x), thresholds, side="right") / len(x)
     shares_of_y = np.searchsorted(np.sort(y), thresholds, side="right") / len(y)
     return float(np.abs(shares_of_x - shares_of_y).max())
+
+
+def number_errors(true: Array, learned: Array) -> tuple[Array, Array]:
+    """Return the KS (m,) of columns of two samples (n, m), and errors of their correlations (2, m, m).
+
+    These are absolute errors of correlations and of rank correlations. NaN is a missing value; KS is 1
+    if a column has no value in one of the samples.
+    """
+    ks = []
+    for x, y in zip(true.T, learned.T, strict=True):
+        x, y = x[~np.isnan(x)], y[~np.isnan(y)]
+        ks.append(ks_distance(x, y) if len(x) and len(y) else 1.0)
+    of_values, of_ranks = (
+        np.abs(correlations(b) - correlations(a))
+        for a, b in ((true, learned), (ranks(true), ranks(learned)))
+    )
+    return np.array(ks), np.stack([of_values, of_ranks])
 
 
 def compare_numbers(
@@ -499,15 +518,20 @@ def _ks_floor(size: int, real: Array, rng: np.random.Generator) -> float:
 
 
 def compare_correlations(
-    schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0
+    schema: Schema, synthetic: pa.Table, real: pa.Table, seed: int = 0, *, of_ranks: bool = False
 ) -> tuple[CorrelationScore, ...]:
-    """Compare the correlations of all pairs of numbers and coordinates, among the first 60."""
+    """Compare the correlations of all pairs of numbers and coordinates, or of their ranks.
+
+    Only the first 60 columns are compared.
+    """
     synthetic_series, real_series = number_series(schema, synthetic), number_series(schema, real)
     names = list(real_series)[:_MAX_CORRELATED]
     if len(names) < 2:
         return ()
     values = np.stack([synthetic_series[name] for name in names], axis=1)
     real_values = np.stack([real_series[name] for name in names], axis=1)
+    if of_ranks:
+        values, real_values = ranks(values), ranks(real_values)
     rng = np.random.default_rng(seed)
     synthetic_r, real_r = correlations(values), correlations(real_values)
     errors = np.abs(synthetic_r - real_r)
@@ -524,6 +548,17 @@ def compare_correlations(
         difference = Score(float(errors[i, j]), float(floors[i, j]), float(ceilings[i, j]))
         scores.append(CorrelationScore(names[i], names[j], correlation, difference))
     return tuple(scores)
+
+
+def ranks(values: Array) -> Array:
+    """Return the mean rank of each value within its column of (n, m), divided by n; NaN stays NaN.
+
+    Examples:
+        >>> ranks(np.array([[3.0], [1.0], [3.0], [np.nan]])).ravel().tolist()
+        [0.625, 0.25, 0.625, nan]
+    """
+    found: Array = scipy.stats.rankdata(values, axis=0, nan_policy="omit") / len(values)
+    return found
 
 
 def correlations(values: Array) -> Array:

@@ -41,10 +41,16 @@ estimates the squared error, minus the part of the noise in p̂ that the model f
 same in a rehearsal. So $g = 1 + (Q − Q_{rehearsed}) / e^2$ estimates the ratio of the true squared error
 to the rehearsed one, with the variance $v = 2\,\mathrm{tr} S^2 (1 + 1/R) / e^4$ for R rehearsals and S
 the covariance of p̂. For reports that the model was not fitted to, Q itself estimates the squared error.
-At small ε, v is large; therefore g is averaged, with precisions as weights, with what is usual: a ratio
-of mean μ and standard deviation .7 μ. In the tables on which this was developed, the mean ratio was
-about 1.2 for single columns, 2 for pairs, and 3.3 for pairs of an independent model.
-The expected error is the rehearsed one times the root of the average.
+At small ε, v is large; therefore g is averaged, with precisions as weights, with what is usual. For
+columns this is a ratio of mean μ = 1.2 and standard deviation .7 μ. For pairs it is a ratio of mean and
+standard deviation
+
+$$ μ = 1.2 \Bigl(\frac{\sum V}{e^2}\Bigr)^{.15} $$
+
+because the more of the noise a fit removes, the more structure it removes that the model then lacks: μ
+is 1.2 where a fit errs as much as the reports' own estimate, 2.4 where its squared error is a hundredth
+of that. Both constants are from twenty tables at three ε. The expected error is the rehearsed one times
+the root of the average.
 
 **Goodness of fit.** If a model is right, and was not fitted to the reports, $‖p̂ − m‖^2$ is a sum of
 squares of nearly normal errors, with mean ΣV. With S their covariance, its tail is approximated by a
@@ -97,9 +103,10 @@ Z = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 FALSE_ALARMS = 0.05  # family-wise error rate of the tests of all columns and pairs
 MAX_REHEARSED = 200_000  # people in a rehearsal; more have smaller errors
 _CHUNK = 2**22  # values of h that are computed at once
-# Usual ratios of true to rehearsed squared errors: of a column, a pair, a pair of an independent model.
-_USUAL_RATIOS = (1.2, 2.0, 3.3)
-_RATIO_SPREAD = 0.7  # their standard deviation, relative to the mean
+# Usual ratios of true to rehearsed squared errors: of a column, and of a pair that no report is about.
+_USUAL_RATIOS = (1.2, 2.0)
+_RATIO_SPREADS = (0.7, 1.0)  # their standard deviations, relative to the mean
+_SMOOTHING = 0.15  # power of ΣV/e² to which the usual ratio of a pair is proportional
 _LEAST_RATIO = 0.5  # least ratio that noise in the reports may lead to
 _TINY = 1e-12  # least squared error to divide by
 _MAX_COVARIANCES = 400  # most cells whose covariances are estimated
@@ -494,7 +501,6 @@ def expected_fits(
     rehearsals: Sequence[Rehearsed],
     real: Mapping[Columns, Residual],
     *,
-    independent: bool,
     held_out: bool,
 ) -> dict[Columns, Fit]:
     """Return the fit of each column and pair.
@@ -502,24 +508,26 @@ def expected_fits(
     Arguments:
         rehearsals: Rehearsals of the model.
         real: Residuals of the model and the real reports.
-        independent: Whether the model's columns are independent.
         held_out: Whether the model was fitted without the real reports.
     """
     p_values = {columns: residual.p_value for columns, residual in real.items()}
     contradicted = contradicted_by(p_values)
     fits = {}
     for columns in rehearsals[0].errors:
-        usual = _USUAL_RATIOS[0 if len(columns) == 1 else 2 if independent else 1]
+        is_pair = len(columns) == 2
+        usual, spread = _USUAL_RATIOS[is_pair], _RATIO_SPREADS[is_pair]
         growth = usual**0.5
         # If few people are rehearsed, their reports may not cover all columns.
         if columns in real and all(columns in part.residuals for part in rehearsals):
             square = max(float(np.mean([part.squares[columns] for part in rehearsals])), _TINY)
+            if is_pair:
+                usual = _USUAL_RATIOS[0] * (real[columns].noise / square) ** _SMOOTHING
             rehearsed = np.mean([part.residuals[columns].excess for part in rehearsals])
             known = square if held_out else float(rehearsed)
             ratio = 1 + (real[columns].excess - known) / square
             repeats = 1.0 if held_out else 1 + 1 / len(rehearsals)
             variance = 2 * real[columns].trace2 * repeats / square**2
-            weight = 1 / (1 + variance / (_RATIO_SPREAD * usual) ** 2)
+            weight = 1 / (1 + variance / (spread * usual) ** 2)
             growth = max(weight * ratio + (1 - weight) * usual, _LEAST_RATIO) ** 0.5
         error = growth * float(np.mean([part.errors[columns] for part in rehearsals]))
         rejected = columns in contradicted

@@ -25,6 +25,10 @@ on average, with standard deviations s within the cell. The squares of both are 
 rehearsal's errors, since a rehearsal takes the model's shape within cells for the truth. The cell of p
 is the heaviest atom (`privot.local.releases`), and w is the least of all alphabets.
 
+**Rank correlations** are correlations of G(x), where G is the model's distribution function (at a value
+that several people share, the middle of its jump): `NumberSample.ranked`. They are those of the
+population up to the error of the model's single columns.
+
 **Two shapes.** For a column reported in one alphabet, P(x ≤ t) is assumed to lie between its values
 under the model's distribution within bins and under an even one, δ standard errors apart. An interval
 that extends c standard errors beyond both values covers any value between them with probability 90 % if
@@ -39,13 +43,14 @@ References:
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
 import scipy
 from numpy.typing import NDArray
 
+from privot.evaluation.distances import ranks
 from privot.evaluation.estimates import (
     CodeReports,
     Estimate,
@@ -92,15 +97,20 @@ class NumberSample:
     even: Array  # (n,) numbers drawn evenly from the same bins
 
     @classmethod
-    def of(
-        cls, question: Question, name: str, table: pa.Table, rng: np.random.Generator
-    ) -> "NumberSample":
+    def of(cls, question: Question, name: str, table: pa.Table, rng: np.random.Generator) -> Self:
         """Encode records for a question about a column of numbers."""
         column, bins = cast(NumberColumn, question.declared), cast(Bins, question.alphabet)
         centers, numbers = column.in_values(bins.centers), column.read(name, table)[0]
         codes = bins.encode(numbers)
         even = column.in_values(bins.decode(codes, rng))
         return cls(column.in_values(numbers), codes, centers, even)
+
+    def ranked(self) -> Self:
+        """Replace numbers by their mean ranks among these records, divided by the number of records."""
+        in_order = np.sort(self.values[~np.isnan(self.values)])
+        ends = [np.searchsorted(in_order, self.centers, side) for side in ("left", "right")]
+        middle = np.where(self.has_number > 0, np.add(*ends) / 2 / len(self.values), np.nan)
+        return replace(self, values=ranks(self.values[:, None])[:, 0], centers=middle)
 
     @property
     def has_number(self) -> Array:

@@ -2,12 +2,22 @@
 
 Errors are graded by `verdicts`, so that sampling error alone does not lower a grade.
 
+If the package sdmetrics is installed, tables also have the scores of SDMetrics' quality report, in which
+numbers and dates are numerical, and all other columns categorical.
+
 Results depend on real records: **not private**.
+
+References:
+    DataCebo, *SDMetrics: quality report* (docs.sdv.dev/sdmetrics).
 """
 
-from dataclasses import dataclass
+import importlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError
@@ -23,6 +33,7 @@ from privot.evaluation.distances import (
     compare_numbers,
     compare_tables,
     mean_score,
+    number_series,
     require_records,
     score_images,
     score_points,
@@ -53,6 +64,7 @@ class Comparison:
         images: Score of each column of images.
         numbers: Scores of numbers, dates and coordinates by value.
         correlations: Correlations of all pairs of these.
+        rank_correlations: Rank correlations of the same pairs.
     """
 
     vectors: tuple[PointScore, ...]
@@ -60,6 +72,7 @@ class Comparison:
     images: tuple[PointScore, ...] = ()
     numbers: tuple[NumberScore, ...] = ()
     correlations: tuple[CorrelationScore, ...] = ()
+    rank_correlations: tuple[CorrelationScore, ...] = ()
 
     @property
     def summary(self) -> dict[str, Score]:
@@ -67,8 +80,12 @@ class Comparison:
         means = {} if self.table is None else dict(self.table.summary)
         if self.numbers:
             means["ks"] = mean_score([score.ks for score in self.numbers])
-        if self.correlations:
-            means["correlation"] = mean_score([score.difference for score in self.correlations])
+        for name, scores in (
+            ("correlation", self.correlations),
+            ("rank_correlation", self.rank_correlations),
+        ):
+            if scores:
+                means[name] = mean_score([score.difference for score in scores])
         return means
 
     @property
@@ -87,9 +104,13 @@ class Comparison:
             )
         if table is not None and table.pairs:
             findings += _judge_pairs(table)
-        if self.correlations:
-            scores = [(f"{c.first} × {c.second}", c.difference) for c in self.correlations]
-            findings.append(verdicts.judge_correlations(scores))
+        for topic, pairs in (
+            ("correlations", self.correlations),
+            ("rank correlations", self.rank_correlations),
+        ):
+            if pairs:
+                scores = [(f"{c.first} × {c.second}", c.difference) for c in pairs]
+                findings.append(verdicts.judge_correlations(topic, scores))
         return tuple(findings)
 
 
@@ -105,6 +126,7 @@ class Evaluation(Summarized):
         prediction: Scores of classifiers that predict a table's target, if one was named.
         label: Accuracy of a classifier that predicts a label of images, if there is one.
         model: The model from which the synthetic records were sampled, if it is known.
+        sdmetrics: Scores of SDMetrics' quality report by name, between 0 and 1; empty without it.
     """
 
     schema: Schema
@@ -114,6 +136,7 @@ class Evaluation(Summarized):
     prediction: Prediction | None = None
     label: LabelScore | None = None
     model: Model | None = None
+    sdmetrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
@@ -139,6 +162,9 @@ class Evaluation(Summarized):
             for result in prediction.scores:
                 name = f"{prediction.measure} of {prediction.target}, {result.classifier}"
                 facts[name] = f"{result.synthetic:.4f} (from real {result.real:.4f})"
+        if self.sdmetrics:
+            scores = [f"{name} {score:.1%}" for name, score in self.sdmetrics.items()]
+            facts["SDMetrics"] = ", ".join(scores)
         return facts
 
 
@@ -192,7 +218,43 @@ def evaluate(
             label = predict_label(schema, sample, truth, target, seed)
     elif target is not None:
         prediction = predict_target(schema, sample, truth, target, seed)
-    return Evaluation(schema, sample, truth, comparison, prediction, label, model)
+    scores = sdmetrics_scores(schema, sample, truth)
+    return Evaluation(schema, sample, truth, comparison, prediction, label, model, scores)
+
+
+def sdmetrics_scores(schema: Schema, synthetic: pa.Table, real: pa.Table) -> dict[str, float]:
+    """Return the scores of SDMetrics' quality report: overall, and of its properties, by name.
+
+    They are empty if the package is missing, and for images. Dates are numbers here, so that both tables
+    count in the same unit.
+    """
+    if schema.images:
+        return {}
+    try:  # imported late, as it takes seconds and is optional
+        reports = importlib.import_module("sdmetrics.reports.single_table")
+    except ImportError:
+        return {}
+    tables = [number_series(schema, synthetic), number_series(schema, real)]
+    columns = {name: {"sdtype": "numerical"} for name in tables[0]}
+    for name, column in schema.coded.items():
+        if name in schema.points:
+            continue
+        columns[name] = {"sdtype": "categorical"}
+        labels = np.array(column.labels, dtype=object)
+        if column.alphabet.missing is not None:
+            labels[column.alphabet.missing] = None
+        for table, records in zip(tables, (synthetic, real), strict=True):
+            table[name] = labels[column.encode_codes(name, records)]
+    ours, theirs = map(importlib.import_module("pandas").DataFrame, tables)
+    report = reports.QualityReport()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report.generate(theirs, ours, {"columns": columns}, verbose=False)
+    properties = report.get_properties()
+    scores = {"overall": report.get_score()} | dict(
+        zip(properties["Property"].str.lower(), properties["Score"], strict=True)
+    )
+    return {name: float(score) for name, score in scores.items() if not np.isnan(score)}
 
 
 def compare(
@@ -231,6 +293,7 @@ def compare(
         tuple(score_images(schema, n, synthetic, real, num_points, seed) for n in schema.images),
         compare_numbers(schema, synthetic, real, seed),
         compare_correlations(schema, synthetic, real, seed),
+        compare_correlations(schema, synthetic, real, seed, of_ranks=True),
     )
 
 
@@ -244,7 +307,7 @@ def _judge_pairs(table: TableComparison) -> list[Finding]:
         words = "the real columns hardly depend on each other: there is nothing to find"
         return [errors, Finding(verdicts.DEPENDENCE, "unknown", words)]
     share = (mean.independence - mean.synthetic) / (mean.independence - mean.floor)
-    words = f"{min(1.0, share):.0%} of the way from independent columns to a perfect model"
+    words = f"{verdicts.percent(min(1.0, share))} of the way from independent columns to a perfect model"
     if share < 0:
         words = "independent columns would have been closer to the real pairs"
     grade = verdicts.grade_share(share, verdicts.GAINED)

@@ -9,7 +9,7 @@ to move to another cell for two tables to agree.
 | a pair of columns | ≤ .05 | ≤ .10 | poor |
 | all columns, pairs or numbers | nine of ten are good | half are, or none is poor | poor |
 | a number, by KS | ≤ .05 | ≤ .10 | poor |
-| a correlation, by its difference | ≤ .05 | ≤ .10 | poor |
+| a correlation or rank correlation, by its difference | ≤ .05 | ≤ .10 | poor |
 | dependence: share of the way from independent columns to a perfect model | ≥ 70 % | ≥ 30 % | poor |
 | a classifier: share of its AUC above ½ (a regression: of its R²) retained | ≥ 90 % | ≥ 70 % | poor |
 
@@ -141,7 +141,7 @@ def judge(
 
 
 def judge_correlations(
-    named: Sequence[tuple[str, Score]], limits: tuple[float, float] = CORRELATION
+    topic: str, named: Sequence[tuple[str, Score]], limits: tuple[float, float] = CORRELATION
 ) -> Finding:
     """Return a finding about the errors of the correlations of named pairs."""
-    return judge("correlations", named, limits, "difference", "{:.2g}".format)
+    return judge(topic, named, limits, "difference", "{:.2g}".format)

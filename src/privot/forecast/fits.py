@@ -2,7 +2,9 @@ r"""Forecast the error of a table's fit by simulation, before anyone reports.
 
 A **rehearsal** draws people from a population of known distribution, randomizes their reports at the
 planned ε, fits a model, and compares it with the population. Errors are mean total variations, of single
-columns (*one-way*) and of pairs of columns (*two-way*). `forecast_fit` chooses populations that are
+columns (*one-way*) and of pairs of columns (*two-way*), the mean KS of numbers, and mean differences of
+their correlations and rank correlations; these three by samples. KS has a part for what reports do not
+say within a cell (`privot.evaluation.number_checks`). `forecast_fit` chooses populations that are
 random, or agree with a pilot; `privot.forecast.simulation` draws people from a table or model.
 
 **Without a pilot**, populations are random (`random_population`), and the forecast is the mean error.
@@ -50,8 +52,9 @@ import numpy as np
 import pyarrow as pa
 
 from privot.core.errors import PrivotError, require_count, require_people
-from privot.evaluation.distances import total_variation
+from privot.evaluation.distances import number_errors, number_series, total_variation
 from privot.evaluation.estimates import MAX_REHEARSED, Columns, sampler_of
+from privot.evaluation.number_checks import KS_OF_CELL
 from privot.local.classes.class_fit import fit_again
 from privot.local.classes.marginals import rake
 from privot.local.classes.mixture import LatentClasses, LatentClassSampler
@@ -77,6 +80,7 @@ _CLASSES = 12  # latent classes of a random population
 _DEPENDENCE, _MAX_SCALE, _HALVINGS = 0.1, 8.0, 12
 _COSINES = 3  # number of cosines in the deviation of a number
 _SCALES = np.geomspace(0.05, 6.0, 24)  # scales of deviations that `with_dependence` tries
+_NUM_SAMPLED, _SAMPLE_SEED = 20_000, 2**31 - 1  # records for errors of numbers, and their seed
 _TOLERANCE, _MIN_SHARE = 1e-5, 1e-9  # of raking, and of a value
 # Random streams of one seed, one for each purpose; `simulation` uses others.
 _STREAM_OF_CLASSES, _STREAM_OF_RECORDS, _STREAM_OF_DEPENDENCE = 1, 2, 3
@@ -102,10 +106,30 @@ class Population:
     draw: Callable[[int, int], pa.Table]  # records, given the number of people and a seed
 
     def errors(self, model: LocalModel) -> Array:
-        """Return the one-way and two-way error (2,) of a model of this population."""
-        return marginal_errors(
-            sampler_of(model).classes.marginal, self.law.marginal, len(self.law.sizes)
+        """Return the errors (5,) of a model of this population, in the order of `FitForecast`."""
+        sampler = sampler_of(model)
+        found = marginal_errors(sampler.classes.marginal, self.law.marginal, len(self.law.sizes))
+        names = [*model.schema.points]
+        if not names:
+            return np.array([*found, np.nan, np.nan, np.nan])
+        people = (
+            self.draw(_NUM_SAMPLED, _SAMPLE_SEED),
+            model.sample(_NUM_SAMPLED, seed=_SAMPLE_SEED),
         )
+        true, learned = (
+            np.stack([*number_series(model.schema, table).values()], axis=1) for table in people
+        )
+        ks, gaps = number_errors(true, learned)
+        cells = [
+            sampler.heaviest_interval(i)[1]
+            for i, column in enumerate(model.schema.coded.values())
+            if column.is_number
+        ]
+        if len(cells) == len(ks):
+            ks = np.hypot(ks, KS_OF_CELL * np.array(cells))
+        upper = np.triu_indices(len(ks), 1)
+        means = gaps[:, *upper].mean(axis=1) if len(ks) > 1 else [np.nan, np.nan]
+        return np.array([*found, ks.mean(), *means])
 
 
 def dependence(law: LatentClasses) -> float:
@@ -226,11 +250,15 @@ class FitForecast:
     """Expected error of `fit`, in total variation.
 
     `low` and `high` are the 10 % and 90 % quantiles of the two-way error over populations that agree
-    with the pilot; None for random populations, and for a single column.
+    with the pilot; None for random populations, and for a single column. Errors of numbers are None if
+    there are none, those of correlations if there is one.
     """
 
     one_way: float  # mean error of columns
     two_way: float | None  # mean error of pairs of columns; None for a single column
+    ks: float | None  # mean Kolmogorov–Smirnov distance of numbers
+    correlation: float | None  # mean error of correlations of numbers
+    rank_correlation: float | None  # mean error of rank correlations
     rehearsals: int  # number of fits
     made_up: bool  # whether populations were random, rather than like a pilot
     low: float | None = None
@@ -280,11 +308,14 @@ def forecast_fit(
     else:
         means, ends = run.with_pilot(like, max(1, rehearsals // 2))
     scale = (run.people / people) ** 0.5  # of errors, from rehearsed to all people
-    one_way, two_way = np.minimum(means * scale, 1.0).tolist()
-    if np.isnan(two_way):
-        return FitForecast(one_way, None, run.num_done, like is None)
-    interval = (None, None) if ends is None else np.minimum(ends * scale, 1.0).tolist()
-    return FitForecast(one_way, two_way, run.num_done, like is None, *interval)
+    errors = np.minimum(means * scale, 1.0).tolist()
+    one_way, *others = errors
+    two_way, ks, correlation, of_ranks = (None if np.isnan(e) else e for e in others)
+    interval = (None, None)
+    if ends is not None and two_way is not None:
+        interval = np.minimum(ends * scale, 1.0).tolist()
+    counts = run.num_done, like is None
+    return FitForecast(one_way, two_way, ks, correlation, of_ranks, *counts, *interval)
 
 
 def require_counts(people: int, rehearsals: int) -> tuple[int, int]:
@@ -310,7 +341,7 @@ class _Rehearsals:
         self.num_drawn = 0  # number of draws of people so far, each with another seed
 
     def with_random_populations(self, number: int) -> Array:
-        """Return the mean errors (2,) over a number of random populations."""
+        """Return the mean errors (5,) over a number of random populations."""
         self.num_fits = number
         schema = self.randomizer.schema
         populations = (random_population(schema, self.seed + index) for index in range(number))
@@ -318,7 +349,7 @@ class _Rehearsals:
         return np.mean(means, axis=0)
 
     def with_pilot(self, pilot: LocalModel, per_strength: int) -> tuple[Array, Array]:
-        """Return the weighted mean errors (2,) and the quantiles (2,) of two-way errors.
+        """Return the weighted mean errors (5,) and the quantiles (2,) of two-way errors.
 
         There are `per_strength` populations for each strength of dependence. Steps are numbered as in
         the module's docstring.
@@ -356,7 +387,7 @@ class _Rehearsals:
         return dependence(sampler_of(model).classes)
 
     def errors(self, population: Population, fits: int) -> Array:
-        """Return the errors (fits, 2) of fits of planned reports, all with settings of the first."""
+        """Return the errors (fits, 5) of fits of planned reports, all with settings of the first."""
         model = self.fit(self.report(population, self.randomizer, self.people))
         errors = [population.errors(model)]
         for _ in range(fits - 1):

@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-from privot.evaluation.checking import Check, ColumnCheck
+from privot.evaluation.checking import Check, ColumnCheck, PairCheck
 from privot.evaluation.distances import NumberScore, Score, TableComparison, number_series
+from privot.evaluation.estimates import ValueCheck
 from privot.evaluation.number_checks import NumberCheck
 from privot.evaluation.result import Comparison, Evaluation
 from privot.evaluation.verdicts import COLUMN, NUMBER, Grade, expected, grade, percent
@@ -38,6 +39,7 @@ _MEASURES = {
     "cramers_v": ("Association of a pair", "difference of Cramér's V"),
     "ks": ("Each number", "Kolmogorov–Smirnov distance of values"),
     "correlation": ("Correlation of two numbers", "difference, of values"),
+    "rank_correlation": ("Rank correlation of two numbers", "difference, of ranks"),
 }
 
 
@@ -254,6 +256,7 @@ def write_report(evaluation: Evaluation, path: str | Path, *, num_held: int | No
         "images": comparison.images,
         "image_panels": [_draw_images(evaluation, name) for name in schema.images],
         "label": evaluation.label,
+        "sdmetrics": evaluation.summary().get("SDMetrics"),
         "loss": None if history is None else panels.data_uri(draw_loss(history)),
         "gauges": _gauges(comparison),
     }
@@ -280,6 +283,7 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
         )
         for pair in sorted(check.pairs, key=lambda pair: -pair.error)[:_MAX_PAIRS]
     ]
+    correlated = [pair for pair in check.pairs if pair.correlation and pair.rank_correlation]
     words = ("error to expect", "error to expect", "dependence, by the model")
     fields = {
         "check": check,
@@ -287,9 +291,26 @@ def write_check_report(check: Check, model: LocalModel, path: str | Path) -> Non
         "cards": cards(model.schema, sample, None, None, check),
         "heat": _heat_map(column_errors, errors, dependence, words) if errors else None,
         "worst": rows,
+        "correlations": [
+            PairRow(pair.name, (*_interval(pair.rank_correlation), *_interval(pair.correlation)))
+            for pair in sorted(correlated, key=_rank_correlation)[:_MAX_PAIRS]
+        ],
         "maps": _draw_maps(model.schema, sample),
     }
     panels.write_page(path, "check.html", fields | _shared(model.schema, sample))
+
+
+def _rank_correlation(pair: PairCheck) -> float:
+    """Return a key that sorts pairs by their rank correlation in the model, the strongest first."""
+    return -abs(pair.rank_correlation.model) if pair.rank_correlation else 0.0
+
+
+def _interval(value: ValueCheck | None) -> tuple[str, str]:
+    """Format a model's correlation, and its interval by the reports."""
+    assert value is not None  # a listed pair has both correlations
+    numbers = (value.model, value.reports.low, value.reports.high)
+    model, low, high = (f"{number:.2f}".replace("-", "−") for number in numbers)
+    return model, f"{low} … {high}"
 
 
 def _shared(schema: Schema, synthetic: pa.Table) -> dict[str, Any]:
