@@ -13,8 +13,8 @@ def measurement(randomizer: Randomizer) -> dp.Measurement:
     r"""Return a randomizer as a measurement of one record.
 
     The input is a record that the schema allows, a dict of its columns; the metric is the discrete
-    distance: any two records are at distance 1. The output is the report in the wire format, and the measure is
-    the max divergence,
+    distance: any two records are at distance 1. The output is the report in the wire format, and the
+    measure is the max divergence,
 
     $$ d_{in} = 0 ↦ 0, \qquad d_{in} ≥ 1 ↦ ε , $$
 

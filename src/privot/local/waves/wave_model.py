@@ -468,7 +468,7 @@ def fit_waves(
     numbers, dated = read_times(range(1, len(waves) + 1) if times is None else times, len(waves))
     most_reports(numbers, dated, panel)  # refuses times of no waves of the panel
     all_waves = Releases.of(waves)
-    all_waves.newest.schema.require_listed()
+    waves[0].schema.require_listed()
     for wave, number in zip(waves, numbers, strict=True):
         require_wave(wave, waves[-1].randomizer, panel, number, dated)
     weakest(*(wave.guarantee for wave in waves))  # refuses small batches, several trusted parties
