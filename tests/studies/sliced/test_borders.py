@@ -65,3 +65,30 @@ def test_a_set_of_draws_teaches_what_records_know():
 
     chosen = torch.arange(3).repeat_interleave(120)
     assert gradient(images, chosen) < 0.02 * gradient(candidates, labels)
+
+
+def test_a_set_of_draws_agrees_with_both_classifiers():
+    """The second classifier's gradient is that of squares of pixels, which the first does not see."""
+    labels = torch.arange(3).repeat_interleave(300)
+    records, candidates = images_of(labels, 0.15, 1), images_of(labels, 0.05, 2)
+
+    def squares(images):
+        return images.flatten(1) ** 2
+
+    found = squares(candidates).double().numpy()
+    second = Whitened.of(squares, found.mean(axis=0), np.cov(found.T), (20, 10))
+    plan = SumPlan((1e4,) * 2 * ROUNDS, 1e-5, 900)
+    mechanism = SumMechanism((records.numpy(), labels.numpy()), Ledger(plan))
+    rounds = Rounds(mechanism, Checkpoint(None, {}, resume=False))
+    borders = [
+        Borders.release(rounds, inputs, candidates, labels, 900)
+        for inputs in (whitened(candidates, labels), second)
+    ]
+
+    def gradient(chosen):
+        rng = torch.Generator().manual_seed(3)
+        z = second(agreeing(chosen, candidates, labels, 200, rng))
+        residuals = borders[1].residuals(z, torch.arange(3).repeat_interleave(200))
+        return float((residuals.T @ z).norm())
+
+    assert gradient(borders) < 0.5 * gradient(borders[:1])
