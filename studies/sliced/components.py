@@ -13,8 +13,9 @@ r"""Mixtures whose components have covariances of their own, and whose draws hav
    that are shrunk to 0 by empirical Bayes. Their diagonals and their other entries have prior variances
    $κ λ_i λ_j s_k^2$, with a κ each and the eigenvalues λ of W.
 
-With one component, rounds 1 and 2 suffice. Otherwise a tenth of μ² is for a private linear classifier,
-with which sets of draws agree (`studies.sliced.borders`).
+With one component, rounds 1 and 2 suffice. Otherwise a fifth of μ² is for two private linear
+classifiers, of pixels and of a network's features, with which sets of draws agree
+(`studies.sliced.borders`).
 
 **Calibration.** Draws are clipped to [0, 1], centers are noisy, and components are few: draws do not
 have the mean and covariance that round 2 released, though classifiers learn from these above all. So
@@ -23,12 +24,13 @@ between Gaussians, from a label's moments of simulated draws to the released one
 leading eigenvectors of all labels' covariance, one for every 80 of the signal s = μ n/labels, at most
 64, and a shift in other frequencies.
 
-**Privacy.** Adjacency `replace_one`; Gaussian rounds compose exactly (`privot.central.sums`). To pixel
+**Privacy.** Adjacency `replace_one`, or `zero_out`, where a blank replaces a record: adding or removing
+one moves sums as much. Gaussian rounds compose exactly (`privot.central.sums`). To pixel
 sums a record adds one non-negative vector of bounded norm; to the other rounds, one product $v v^\top$
 of a vector $v = (r, a)$ of bounded norm, in the slot of its label or component. For both, Δ is √2 times
-the largest contribution; the mechanism computes it, and checks the norms. Bases, centers, weights and
-norms depend on releases and public numbers alone, and so does everything after the rounds, the
-simulation too.
+the largest contribution (`zero_out`: once); the mechanism computes it, and checks the norms. Bases,
+centers, weights and norms depend on releases and public numbers alone, and so does everything after the
+rounds, the simulation too.
 
 Usage:
     python -m studies sliced.components --data fashion_mnist.npz --epsilon 10 -o out
@@ -42,7 +44,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +69,7 @@ from privot.central.sums import Budget, Floats, Integers, Records, Rounds, SumMe
 from privot.models import Checkpoint
 from privot.privacy.ledger import Ledger
 from studies.common.rows import write_row
-from studies.sliced.borders import ROUNDS, Borders, Whitened
+from studies.sliced.borders import ROUNDS, Borders, Whitened, agreeing
 from studies.sliced.images import (
     AUGMENT,
     DELTA,
@@ -79,8 +82,8 @@ from studies.sliced.images import (
 )
 
 _SHARES_OF_ONE = 0.35, 0.65  # of μ², by round: for one component
-_SHARES = 0.036, 0.324, 0.18, 0.36, *[0.1 / ROUNDS] * ROUNDS
-_CANDIDATES = 3  # draws from which one is chosen
+_SHARES = 0.032, 0.288, 0.16, 0.32, *[0.15 / ROUNDS] * ROUNDS, *[0.05 / ROUNDS] * ROUNDS
+_CANDIDATES = 6  # draws from which one is chosen
 _ANCHOR = 0.35  # constant beside a residual, relative to its norm
 _NORM, _OWN_NORM = 0.5, 0.18  # of residuals, relative to a white image: rounds 2 and 4
 _LEADING = 24  # eigenvectors of a label's covariance within components
@@ -240,8 +243,13 @@ class ComponentFit(ImageFit):
     def shares(self) -> tuple[float, ...]:
         return _SHARES_OF_ONE if self.components == 1 else _SHARES
 
-    def law(self, rounds: Rounds) -> tuple[CalibratedLaw, Borders | None]:
-        """Estimate the law of the records, and the borders of labels, from rounds of the plan."""
+    def law(
+        self, rounds: Rounds, public: Callable[[Tensor], Tensor]
+    ) -> tuple[CalibratedLaw, list[Borders]]:
+        """Estimate the law of the records, and borders of labels, from rounds of the plan.
+
+        `public` moves draws as those will be moved from which a set is chosen.
+        """
         rng, labels = np.random.default_rng(self.settings.seed), self.records.num_labels
         origin = np.zeros((labels, 1, self._fine.num_coordinates))
         centers, counts = self._release_centers(rounds, origin)
@@ -260,12 +268,23 @@ class ComponentFit(ImageFit):
         directions = min(directions, means.shape[1])
         calibrated = CalibratedLaw(law, means, covariances, directions, self.settings.seed + 1)
         if self.components == 1:
-            return calibrated, None
-        inputs = Whitened.of(self._residual, means, covariances)
-        drawn = torch.arange(labels).repeat_interleave(_SIMULATED)
-        images = calibrated.values(drawn, torch.Generator().manual_seed(self.settings.seed + 2))
-        count = self.budget.records
-        return calibrated, Borders.release(rounds, inputs, images, drawn, count)
+            return calibrated, []
+        inputs = Whitened.of_pixels(self._residual, means, covariances)
+        moved = lambda labels, rng: public(calibrated.values(labels, rng))  # noqa: E731
+        return calibrated, self._release_borders(rounds, moved, inputs)
+
+    def _release_borders(
+        self, rounds: Rounds, values: Callable[[Tensor, torch.Generator], Tensor], pixels: Whitened
+    ) -> list[Borders]:
+        """Release classifiers of pixels, and of features of a network that draws have trained."""
+        count, labels, seed = self.budget.records, self.records.num_labels, self.settings.seed
+        each, rng = min(count // labels, _SIMULATED), torch.Generator().manual_seed(seed + 2)
+        drawn = torch.arange(labels).repeat_interleave(each * _CANDIDATES)
+        images, some = values(drawn, rng), slice(None, None, _CANDIDATES)
+        first = Borders.release(rounds, pixels, images[some], drawn[some], count)
+        images = agreeing([first], images, drawn, each, rng)
+        network = Whitened.of_network(images, drawn[some], seed + 3)
+        return [first, Borders.release(rounds, network, images, drawn[some], count)]
 
     def _coordinates(self, pixels: Floats, images: ImageRecords) -> Floats:
         """Coordinates (labels, K, p) of images (labels, K, pixels)."""
@@ -353,27 +372,36 @@ def _own_roots(products: Floats, errors: Floats, basis: Floats, values: Floats) 
     return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :], np.float32)
 
 
+def moves(augment: bool, seed: int) -> Callable[[Tensor], Tensor]:
+    """Map that moves images at random and in public, or leaves them as they are."""
+    if not augment:
+        return lambda images: images
+    declaration = declared(augment=AUGMENT).images["image"].augment
+    assert declaration is not None
+    rng = np.random.default_rng(seed)
+    return lambda images: torch.cat([
+        torch.from_numpy(declaration.moved(part.numpy(), rng)).float()
+        for part in images.split(_SIMULATED)
+    ])  # fmt: skip
+
+
 def judged(chosen: argparse.Namespace) -> dict[str, Any]:
     """Fit, draw, train classifiers on the draws, test them."""
     (x, y), test = splits(chosen.data, chosen.held_out)
     budget = Budget(chosen.epsilon, DELTA, len(x), SCHEMA.unit)
     settings = SumSettings(residual_low_pass=chosen.residual_low_pass, seed=chosen.seed)
+    public = moves(chosen.augment, chosen.seed)
     started = time.process_time()
     fit = ComponentFit(SCHEMA, settings, budget)
-    plan = fit.plan()
+    plan = replace(fit.plan(), neighboring=chosen.neighboring)
     mechanism = SumMechanism((x.numpy(), y.numpy()), Ledger(plan))
-    law, borders = fit.law(Rounds(mechanism, Checkpoint(None, {}, resume=False)))
+    law, borders = fit.law(Rounds(mechanism, Checkpoint(None, {}, resume=False)), public)
     seconds = round(time.process_time() - started, 1)
     each, rng = chosen.count // 10, torch.Generator().manual_seed(chosen.seed)
     labels = torch.arange(10).repeat_interleave(each * (_CANDIDATES if borders else 1))
-    images = law.values(labels, rng)
-    if chosen.augment:
-        augment = declared(augment=AUGMENT).images["image"].augment
-        assert augment is not None
-        moved = augment.moved(images.numpy(), np.random.default_rng(chosen.seed))
-        images = torch.from_numpy(moved).float()
+    images = public(law.values(labels, rng))
     if borders:
-        images = borders.chosen(images, labels, each, rng)
+        images = agreeing(borders, images, labels, each, rng)
         labels = torch.arange(10).repeat_interleave(each)
     return {
         "method": "mixture, calibrated"
@@ -398,6 +426,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("--data", type=Path, required=True, help="npz of x_train, y_train, …")
     parser.add_argument("--epsilon", type=float, default=10.0)
+    parser.add_argument("--neighboring", default="replace_one", help="or zero_out")
     parser.add_argument("--residual-low-pass", type=int, help="frequencies of what is left")
     parser.add_argument("--augment", action="store_true", help="move draws at random, in public")
     parser.add_argument("--held-out", action="store_true", help="judge by training images")
@@ -411,4 +440,5 @@ def run(chosen: argparse.Namespace) -> None:
     row = judged(chosen)
     print(row)
     kind = "components" + "_augmented" * chosen.augment
+    kind += "_zero_out" * (row["neighboring"] == "zero_out") + "_held_out" * chosen.held_out
     write_row(chosen.output / f"{kind}_{row['data']}_{chosen.epsilon:g}_{chosen.seed}.json", row)

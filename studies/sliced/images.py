@@ -101,10 +101,8 @@ def accuracies(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, seed: int) 
     }
 
 
-def convolutional_accuracy(
-    x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, seed: int
-) -> dict[str, float]:
-    """Accuracy on test images of a small convolutional network trained on x and y."""
+def trained_network(x: Tensor, y: Tensor, seed: int) -> nn.Sequential:
+    """Train a small convolutional network on images x and their labels y."""
     torch.manual_seed(seed)
     network = nn.Sequential(
         nn.Unflatten(1, (1, 28)), nn.Conv2d(1, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2),
@@ -118,6 +116,14 @@ def convolutional_accuracy(
         nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
         optimizer.step()
         schedule.step()
+    return network
+
+
+def convolutional_accuracy(
+    x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor, seed: int
+) -> dict[str, float]:
+    """Accuracy on test images of a small convolutional network trained on x and y."""
+    network = trained_network(x, y, seed)
     with torch.no_grad():
         named = torch.cat([network(part).argmax(dim=1) for part in test_x.split(1000)])
     return {"cnn": round(float((named == test_y).float().mean()), 4)}

@@ -7,7 +7,7 @@ from central.declared_images import image_records
 from privot.central.sums import Rounds, SumMechanism, SumPlan, contributions, sensitivity
 from privot.models import Checkpoint
 from privot.privacy.ledger import Ledger
-from studies.sliced.borders import ROUNDS, Borders, ImageGradients, Whitened
+from studies.sliced.borders import ROUNDS, Borders, ImageGradients, Whitened, agreeing
 
 LOW = image_records((6, 5), num_labels=3, low_pass=3, degree=1)
 
@@ -25,7 +25,7 @@ def whitened(images, labels):
     coordinates = LOW.prepare(images).double().numpy()
     own = [coordinates[labels == label] for label in range(3)]
     means, covariances = zip(*((x.mean(axis=0), np.cov(x.T)) for x in own), strict=True)
-    return Whitened.of(LOW, np.array(means), np.array(covariances))
+    return Whitened.of_pixels(LOW, np.array(means), np.array(covariances))
 
 
 def test_a_replaced_record_moves_gradients_by_at_most_the_sensitivity():
@@ -53,15 +53,42 @@ def test_a_set_of_draws_teaches_what_records_know():
     mechanism = SumMechanism((records.numpy(), labels.numpy()), Ledger(plan))
     rounds = Rounds(mechanism, Checkpoint(None, {}, resume=False))
     borders = Borders.release(rounds, inputs, candidates, labels, 900)
-    images = borders.chosen(candidates, labels, 120, torch.Generator().manual_seed(3))
+    images = agreeing([borders], candidates, labels, 120, torch.Generator().manual_seed(3))
     assert images.shape == (360, 6, 5)
     assert images.min() >= 0
     assert images.max() <= 1
 
     def gradient(images, labels):
         flat = images.flatten(1)
-        residuals = borders._residuals(inputs(images), labels)
+        residuals = borders.residuals(inputs(images), labels)
         return float((residuals.T @ (flat - flat.mean(dim=0)) / len(flat)).norm())
 
     chosen = torch.arange(3).repeat_interleave(120)
     assert gradient(images, chosen) < 0.02 * gradient(candidates, labels)
+
+
+def test_a_set_of_draws_agrees_with_both_classifiers():
+    """The second classifier's gradient is that of squares of pixels, which the first does not see."""
+    labels = torch.arange(3).repeat_interleave(300)
+    records, candidates = images_of(labels, 0.15, 1), images_of(labels, 0.05, 2)
+
+    def squares(images):
+        return images.flatten(1) ** 2
+
+    found = squares(candidates).double().numpy()
+    second = Whitened.of(squares, found.mean(axis=0), np.cov(found.T), (20, 10))
+    plan = SumPlan((1e4,) * 2 * ROUNDS, 1e-5, 900)
+    mechanism = SumMechanism((records.numpy(), labels.numpy()), Ledger(plan))
+    rounds = Rounds(mechanism, Checkpoint(None, {}, resume=False))
+    borders = [
+        Borders.release(rounds, inputs, candidates, labels, 900)
+        for inputs in (whitened(candidates, labels), second)
+    ]
+
+    def gradient(chosen):
+        rng = torch.Generator().manual_seed(3)
+        z = second(agreeing(chosen, candidates, labels, 200, rng))
+        residuals = borders[1].residuals(z, torch.arange(3).repeat_interleave(200))
+        return float((residuals.T @ z).norm())
+
+    assert gradient(borders) < 0.5 * gradient(borders[:1])
