@@ -36,7 +36,7 @@ def measurement(randomizer: Randomizer) -> dp.Measurement:
         return epsilon if distance else 0.0
 
     def is_record(record: Any) -> bool:
-        """Return whether the device reports the record; others would be told by their error."""
+        """Return whether the device reports the record; an error tells others apart."""
         try:
             return isinstance(record, Mapping) and bool(device.report(record))
         except PrivotError:
