@@ -14,14 +14,6 @@ the density is low. The penalty on the **logarithm** admits the steep flanks of 
 small spikes; in the plane the penalty of a bump does not depend on its width. The strength λ = 0.1, in
 nats, is the same for all ε and n; it was chosen on synthetic data (`python -m studies reports.priors`).
 
-**Empty areas.** Roughness alone keeps some density wherever reports do not forbid it, and few people far
-from all others are a large error of W₂. Without a reference, $κ \overline{\ln f}$ is subtracted, too,
-where $\overline{\ln f} ≤ 0$ is the mean over the domain of the logarithm of the density f over its mean:
-what is as likely full as empty becomes empty. (The maximum over densities instead of their logarithms
-has such a term, by the change of variables.) If reports say little, a large κ would empty all but a
-corner, so $κ = \tfrac12 I^{1/4}$, with I the information of all reports about the share of people in the
-first half of the domain. Chosen on synthetic data (docs/results/nearest_rivals.md).
-
 With a reference density, g in the penalty is the logarithm of the **ratio** to the reference, so the
 estimate equals the reference unless the reports contradict it.
 
@@ -81,7 +73,6 @@ from privot.training import FitMonitor
 
 # Fixed penalty.
 STRENGTH = 0.1  # λ
-EMPTINESS = 0.5  # κ / I^(1/4)
 MAX_STEPS = 1000
 _TOLERANCE = 0.01  # the ascent stops after a step that gains fewer nats over all reports
 _MEMORY = 20  # pairs of vectors that L-BFGS stores
@@ -166,7 +157,6 @@ class _Objective:
     strength: float  # λ
     hats: Hats
     reference: Array  # logarithms of the reference density (weights,)
-    emptiness: float  # κ; not 0 only if the reference is uniform
 
     @cached_property
     def _scales(self) -> Array:
@@ -199,21 +189,7 @@ class _Objective:
         slope = weights * (counts.sum() - self.channel.back(counts / probabilities))
         slope[:num_nodes] += self.strength * rough_slope.ravel()
         value = self.strength * rough - float(counts[sent] @ np.log(probabilities[sent]))
-        # The mean of ln f has the slope v / Σ v − p / Σ p over the nodes.
-        volumes, shares = self.hats.volumes[:num_nodes], weights[:num_nodes]
-        logs, areas = ratio[:num_nodes], volumes / volumes.sum()
-        value += self.emptiness * float(areas @ logs - scipy.special.logsumexp(logs, b=areas))
-        slope[:num_nodes] += self.emptiness * (areas - shares / shares.sum())
         return value, self._transform(slope)
-
-
-def _half_information(channel: GridChannel, hats: Hats, nodes: int) -> float:
-    """Compute the information I of all reports about the share of people in the first half of nodes."""
-    uniform, half = (np.zeros(len(hats.volumes)) for _ in range(2))
-    uniform[:nodes], half[: nodes // 2] = hats.volumes[:nodes], hats.volumes[: nodes // 2]
-    uniform, half = uniform / uniform.sum(), half / half.sum()
-    ratios = channel.forward(half) / channel.forward(uniform)
-    return float(channel.counts @ (ratios - 1) ** 2)
 
 
 def deconvolve(
@@ -239,10 +215,7 @@ def deconvolve(
     """
     hats = Hats.of(nodes, len(channel.back(channel.counts)))
     reference_logs = np.zeros(len(hats.volumes)) if reference is None else hats.logs(reference)
-    emptiness = 0.0
-    if reference is None:
-        emptiness = EMPTINESS * _half_information(channel, hats, nodes.size) ** 0.25
-    objective = _Objective(channel, nodes.shape, strength, hats, reference_logs, emptiness)
+    objective = _Objective(channel, nodes.shape, strength, hats, reference_logs)
     counts = channel.counts[channel.counts > 0]
     floor = -float(counts @ np.log(counts / counts.sum()))  # lower bound of the objective
 

@@ -51,19 +51,14 @@ def test_it_ends_at_the_maximum_that_a_general_optimizer_finds():
     truth = np.exp(-((np.arange(17) - 5.0) ** 2) / 8) + 0.3 * (np.arange(17) > 11)
     counts = counts_of(truth / truth.sum(), law, 4_000)
 
-    areas, west = volumes_of(nodes) / 16, volumes_of(nodes) * (np.arange(17) < 8)
-    information = counts @ ((law @ west / west.sum()) / (law @ areas) - 1) ** 2
-
     def misfit(logs, strength=0.5):
         weights = volumes_of(nodes) * np.exp(logs)
         weights /= weights.sum()
-        fullness = areas @ np.log(weights / areas)
-        rough = strength * roughness(logs)[0] + information**0.25 / 2 * fullness
-        return -counts @ np.log(law @ weights) + rough
+        return -counts @ np.log(law @ weights) + strength * roughness(logs)[0]
 
     found = deconvolve(ProductChannel(counts, [law]), nodes, strength=0.5, tolerance=1e-6).weights
     best = minimize(misfit, np.zeros(17), method="BFGS").fun
-    assert misfit(np.log(found / volumes_of(nodes))) == pytest.approx(best, abs=1e-3)
+    assert misfit(np.log(found / volumes_of(nodes))) == pytest.approx(best, abs=0.02)
 
 
 def test_nobody_is_where_nobody_may_be_and_a_flat_density_stays_flat():
@@ -122,22 +117,8 @@ def test_a_reference_stands_where_the_penalty_is_strong_and_gives_way_where_it_i
     assert np.abs(around(east, west, 1e6) - east).sum() < 1e-3
     found, free = (np.abs(around(reference, west, 0.1) - west).sum() for reference in (east, None))
     assert found < 1.3 * free
-
-
-@pytest.mark.parametrize("size", [3, 100, 4_000])
-def test_what_may_be_empty_is_empty_and_few_reports_move_nobody_into_a_corner(size):
-    """Without a reference; beside a flat one, which has no prior of empty areas."""
-    law, flat = blur(32, 6.0), volumes_of(np.ones(33, bool)) / 32
-    west = flat * (np.arange(33) < 16)
-    channel = ProductChannel(size * (law @ west) / west.sum(), [law])
-    nodes = np.ones(33, bool)
-    level, found = (
-        deconvolve(channel, nodes, reference=reference, tolerance=1e-6).weights
-        for reference in (flat, None)
-    )
-    assert found[20:].sum() < level[20:].sum()
-    assert np.abs(np.cumsum(found - west / west.sum())).max() < 0.3
-    assert np.abs(np.cumsum(found - level)).max() < 0.15
+    flat = volumes_of(np.ones(33, bool)) / 32
+    np.testing.assert_allclose(around(flat, west, 0.1), around(None, west, 0.1), atol=1e-9)
 
 
 def test_reports_that_agree_with_a_reference_change_little():
