@@ -119,9 +119,9 @@ def _write(
     campaign: CampaignFolder, guarantee: PureDP | ApproximateDP | DistributedDP, **numbers: Any
 ) -> dict[str, Any]:
     """Write a campaign's title, its guarantee and its numbers to `web/status.json`."""
-    # One number for a local guarantee; every number of a guarantee that trusts somebody.
-    is_local = not isinstance(guarantee, DistributedDP)
-    text = f"ε = {at_most(guarantee.epsilon)}" if is_local else str(guarantee)
+    # One number for a pure local guarantee; every number of another.
+    is_pure = isinstance(guarantee, PureDP)
+    text = f"ε = {at_most(guarantee.epsilon)}" if is_pure else str(guarantee)
     status = {"title": campaign.title, "guarantee": text, "promise": guarantee.describe()} | numbers
     write_file(campaign.web / "status.json", json.dumps(status))
     return status

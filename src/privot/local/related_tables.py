@@ -18,7 +18,6 @@ the drawn visit, whoever knows the draw. The server never sees a visit or their 
 rows: it runs where they are, on a device or at a trusted curator.
 """
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +31,6 @@ from privot.local.classes.mixture import LatentClassSampler, draw_categories
 from privot.local.model import LocalModel
 from privot.schema import Schema
 from privot.schema.columns.alphabet import Bins
-from privot.schema.domains import Array
 from privot.tables.files import as_table
 
 
@@ -66,9 +64,10 @@ class RelatedTable:
             people: Table with the key, each once.
             rows: Table with the key and `columns`.
             most: The largest number that is reported: the upper bound of `count` in the schema.
-            seed: Seed of the draws of rows; by default, every call draws anew. A trusted curator gives
-                one, because an account recognizes equal records alone (`privot.privacy.ledger`): then
-                a record is a function of the seed, the key and the person's rows, in any order.
+            seed: Seed of the draws of rows; by default, every call draws anew. A trusted curator joins
+                once and uses that table: another seed or order draws other rows, which an account does
+                not know again (`privot.privacy.ledger`). Draws depend on places in the tables alone; an
+                order by values would depend on types, which one person's value can change for all.
 
         Raises:
             PrivotError: if a column is missing or stands in both tables, a key of `people` is missing or
@@ -77,8 +76,6 @@ class RelatedTable:
         people, rows = as_table(people), as_table(rows)
         self._require_columns("people", people, (self.key,))
         self._require_columns("rows", rows, (self.key, *self.columns))
-        # A draw with a seed may not depend on the order of rows.
-        rows = rows.sort_by([(name, "ascending") for name in self.columns])
         if taken := sorted({self.count, *self.columns} & {*people.column_names}):
             raise PrivotError(f"people have a column {taken[0]!r} already: rename it")
         keys = people[self.key].combine_chunks()
@@ -91,10 +88,11 @@ class RelatedTable:
             raise PrivotError(
                 f"{owners.null_count:,} rows have a {self.key!r} of nobody in people: leave them out"
             )
+        rng = np.random.default_rng(None if seed is None else require_seed(seed))
         owner = owners.to_numpy()
         counts = np.bincount(owner, minlength=len(keys))
         # One number a person: with a seed, too, a person's draw depends on nobody else's rows.
-        place = np.cumsum(counts) - counts + (_chances(keys, seed) * counts).astype(np.int64)
+        place = np.cumsum(counts) - counts + (rng.random(len(keys)) * counts).astype(np.int64)
         drawn = np.append(np.argsort(owner, kind="stable"), 0)[np.where(counts, place, -1)]
         chosen = rows.select(self.columns).take(pa.array(drawn, mask=counts == 0))
         number = pa.array(np.minimum(counts, require_count("most", most, MOST_ROWS)))
@@ -176,13 +174,3 @@ class RelatedTable:
         for name in self.columns:
             if name not in schema.coded or not schema.coded[name].nullable:
                 raise PrivotError(f"column {name!r} is to be declared with nullable = true")
-
-
-def _chances(keys: pa.Array, seed: int | None) -> Array:
-    """Draw a number in [0, 1) for each key; with a seed, by a hash of both."""
-    if seed is None:
-        return np.random.default_rng().random(len(keys))
-    salt = require_seed(seed).to_bytes(16)
-    texts = keys.cast(pa.string()).to_pylist()
-    hashes = [hashlib.blake2b(text.encode(), digest_size=6, key=salt).digest() for text in texts]
-    return np.array([int.from_bytes(digest) for digest in hashes]) / 2**48
