@@ -31,7 +31,7 @@ ALONE = {"transport": {"core"}}
 FORBIDDEN = {"training": {"randomizer", "privacy", "mechanisms", "schema"}}
 MOST_LINES, MOST_ARGUMENTS = 60, 8
 MOST_MODULE_LINES, MOST_MODULES = 600, 10
-MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 62_850, 206, 32
+MOST_LINES_OF_ALL, MOST_FILES, MOST_FOLDERS = 62_838, 206, 32
 # Modules that one sibling alone imports: each is a concept with a name in the literature, an engine, or
 # loops that are compiled apart from what calls them.
 CONCEPTS = {
