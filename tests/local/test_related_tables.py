@@ -98,6 +98,19 @@ def test_a_value_that_makes_numbers_texts_changes_no_other_persons_row(column):
     assert first[:2] + first[3:] == second[:2] + second[3:]  # row 7 is of person 2
 
 
+def test_another_order_or_seed_draws_other_rows():
+    """An account does not know these records again: who joins twice spends twice."""
+    people, owners, rooms = {"guest": range(50)}, np.repeat(np.arange(50), 4), list("abcd") * 50
+    backwards = {"guest": owners[::-1], "room": rooms[::-1]}
+    joined = [
+        STAYS.join(people, rows, most=9, seed=seed)
+        for rows, seed in (({"guest": owners, "room": rooms}, 3), (backwards, 3), (backwards, 4))
+    ]
+    # Two draws of 50 people are equal with probability 4^−50.
+    assert not joined[0].equals(joined[1])
+    assert not joined[1].equals(joined[2])
+
+
 def test_counts_are_limited_and_nobody_gets_another_persons_row():
     people = {"guest": ["x", "y", "z"], "age": [1, 2, 3]}
     rows = {"guest": ["z", "x", "z", "z"], "room": ["zz", "xx", "zz", "zz"]}
